@@ -1,0 +1,1 @@
+"""Federated learning when labels can't be trusted."""

@@ -1,0 +1,216 @@
+"""The experiment: one typed, immutable value, read from TOML and `key=value` overrides."""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any
+
+import tomli_w
+from pydantic import BaseModel, BeforeValidator, Field, SerializeAsAny, ValidationError
+
+from feddiv.data import NOISES, PARTITIONS, DataOptions, NoiseOptions, PartitionOptions
+from feddiv.errors import UserError
+from feddiv.learning.train import TrainOptions
+from feddiv.methods.contract import Budget, Method, MethodOptions
+from feddiv.methods.registry import method_class, variant_options
+from feddiv.nets import ModelOptions
+from feddiv.options import Options
+
+# Choosing another of these drops the section's other options: they belong to the old choice.
+CHOICES = ("method.name", "method.variant", "partition.name", "noise.name", "data.source")
+
+
+class ClientsOptions(Options):
+    """How many clients there are, and which share of them takes part in a round."""
+
+    count: int = Field(10, ge=1)
+    fraction: float = Field(0.5, gt=0, le=1)
+
+
+class WarmupOptions(Options):
+    """Warm-up length, for methods that have one; an iteration visits every client once."""
+
+    iterations: int = Field(0, ge=0)
+
+
+def _by_name(section: str, classes: Mapping[str, type[Options]]) -> BeforeValidator:
+    """Validate a section as the class that its `name` says."""
+
+    def validate(value: object) -> object:
+        if not isinstance(value, Mapping):
+            return value
+        name = value.get("name")
+        if name not in classes:
+            raise UserError(f"{section}.name={name!r} is unknown; allowed: {', '.join(classes)}")
+        return classes[name].model_validate(value)
+
+    return BeforeValidator(validate)
+
+
+def _method(value: object) -> object:
+    """Validate a method's options on top of those of its variant."""
+    if not isinstance(value, Mapping):
+        return value
+    options = method_class(str(value.get("name"))).Options
+    variant = str(value.get("variant", options.model_fields["variant"].default))
+    full: dict[str, Any] = {}
+    for key, setting in variant_options(str(value["name"]), variant).items():
+        _put(full, key.split("."), setting)
+    return options.model_validate(_merged(full, value))
+
+
+class Experiment(Options):
+    """Everything that determines a run."""
+
+    description: str = ""
+    seed: int = Field(0, ge=0)
+    rounds: int = Field(50, ge=1)
+    against: tuple[str, ...] = ()  # methods ("name" or "name:variant") run after on the same draw
+    method: Annotated[SerializeAsAny[MethodOptions], BeforeValidator(_method)]
+    data: DataOptions = DataOptions()
+    clients: ClientsOptions = ClientsOptions()
+    partition: Annotated[SerializeAsAny[PartitionOptions], _by_name("partition", PARTITIONS)]
+    noise: Annotated[SerializeAsAny[NoiseOptions], _by_name("noise", NOISES)]
+    model: ModelOptions = ModelOptions()
+    train: TrainOptions = TrainOptions()
+    warmup: WarmupOptions = WarmupOptions()
+
+    @property
+    def budget(self) -> Budget:
+        """What the method may spend."""
+        return Budget(self.rounds, self.clients.fraction, self.warmup.iterations)
+
+    def build_method(self) -> Method[Any, Any]:
+        """The method, ready to be asked."""
+        return method_class(self.method.name)(self.method, self.train, self.budget)
+
+
+DEFAULTS: Mapping[str, Any] = {
+    "method": {"name": "feddiv"},
+    "partition": {"name": "iid"},
+    "noise": {"name": "none"},
+}
+
+
+def load_experiment(source: str | Path | None = None, overrides: Iterable[str] = ()) -> Experiment:
+    """The experiment of a preset or TOML file, with `key=value` overrides applied."""
+    tree = _merged(DEFAULTS, _read(source) if source is not None else {})
+    pairs = [_parsed(item) for item in overrides]
+    for key, value in sorted(pairs, key=lambda pair: pair[0] not in CHOICES):
+        _choose(tree, key, value) if key in CHOICES else _put(tree, key.split("."), value)
+    return validated(tree)
+
+
+def validated(tree: Mapping[str, Any]) -> Experiment:
+    """A tree of plain values as an experiment, or one line that says what is wrong with it."""
+    try:
+        experiment = Experiment.model_validate(tree)
+    except ValidationError as error:
+        raise UserError(_one_line(error)) from None
+    budget = experiment.budget
+    if budget.warmup_rounds >= budget.rounds:
+        raise UserError(
+            f"warmup.iterations={budget.warmup_iterations} takes {budget.warmup_rounds} of "
+            f"rounds={budget.rounds} (iterations / clients.fraction): leave at least one"
+        )
+    for other in experiment.against:
+        name, _, variant = other.partition(":")
+        variant_options(name, variant or method_class(name).Options.model_fields["variant"].default)
+    return experiment
+
+
+def to_toml(experiment: Experiment) -> str:
+    """The resolved experiment as TOML; reading it back gives the same experiment."""
+    return tomli_w.dumps(experiment.model_dump(mode="json", exclude_none=True))
+
+
+def presets() -> dict[str, str]:
+    """Preset names and their descriptions."""
+    files = sorted(_preset_folder().iterdir(), key=lambda file: file.name)
+    names = [file for file in files if file.name.endswith(".toml")]
+    return {
+        file.name.removesuffix(".toml"): tomllib.loads(file.read_text()).get("description", "")
+        for file in names
+    }
+
+
+def _preset_folder() -> Any:
+    return resources.files("feddiv") / "presets"
+
+
+def _read(source: str | Path) -> dict[str, Any]:
+    path = Path(source)
+    if path.suffix == ".toml" or path.exists():
+        try:
+            text = path.read_text()
+        except OSError as error:
+            raise UserError(f"config file {path}: {error.strerror or error}") from None
+    elif (file := _preset_folder() / f"{source}.toml").is_file():
+        text = file.read_text()
+    else:
+        raise UserError(f"{str(source)!r} is no file and no preset; presets: {', '.join(presets())}")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"config file {source} is not TOML: {error}") from None
+
+
+def _parsed(item: str) -> tuple[str, Any]:
+    key, equals, text = item.partition("=")
+    if not equals or not key:
+        raise UserError(f"{item!r} is not key=value, such as rounds=40 or noise.rho=0.8")
+    try:
+        return key, tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, text  # a bare word is a string
+
+
+def _choose(tree: dict[str, Any], key: str, value: object) -> None:
+    section, _, field = key.partition(".")
+    current = tree.get(section, {})
+    if not isinstance(current, dict) or current.get(field) == value:
+        return
+    kept = {"name": current["name"]} if field == "variant" and "name" in current else {}
+    tree[section] = {**kept, field: value}
+
+
+def _put(tree: dict[str, Any], path: list[str], value: object) -> None:
+    *sections, last = path
+    for section in sections:
+        tree = tree.setdefault(section, {})
+        if not isinstance(tree, dict):
+            raise UserError(f"{'.'.join(path)}: {section} is a value, not a section")
+    tree[last] = value
+
+
+def _merged(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(base)
+    for key, value in top.items():
+        below = result.get(key)
+        nested = isinstance(value, Mapping) and isinstance(below, Mapping)
+        result[key] = _merged(below, value) if nested else value  # type: ignore[arg-type]
+    return result
+
+
+def _one_line(error: ValidationError) -> str:
+    first, *more = error.errors()
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        text = f"{key} is an unknown key; allowed here: {', '.join(_siblings(first['loc']))}"
+    else:
+        said = first["msg"].removeprefix("Value error, ")
+        given = "" if isinstance(first["input"], Mapping) else f"={first['input']!r}"
+        text = f"{key}{given}: {said}"
+    return text + (f" (and {len(more)} more)" if more else "")
+
+
+def _siblings(location: tuple[int | str, ...]) -> list[str]:
+    """The keys that are allowed where an unknown one was found."""
+    model: type[BaseModel] = Experiment
+    for part in location[:-1]:
+        annotation = model.model_fields[str(part)].annotation
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            break
+        model = annotation
+    return list(model.model_fields)

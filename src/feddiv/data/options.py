@@ -1,0 +1,22 @@
+"""Which data to use, as the user writes it."""
+
+from pathlib import Path
+
+from pydantic import Field
+
+from feddiv.data.transform import Augment
+from feddiv.options import Options
+
+
+class DataOptions(Options):
+    """Where the samples come from.
+
+    `augment` None means the source's own; `images` keeps only that many training samples, chosen
+    by the seed; `draw` reuses a saved partition and noise instead of drawing them.
+    """
+
+    source: str = "digits"
+    path: Path | None = None
+    augment: Augment | None = None
+    images: int | None = Field(default=None, ge=1)
+    draw: Path | None = None

@@ -1,0 +1,72 @@
+"""Where samples come from, by name."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import torch
+
+from feddiv.data.options import DataOptions
+from feddiv.data.sources import cifar10, digits, npz
+from feddiv.data.store import Dataset, Split
+from feddiv.data.transform import Augment
+from feddiv.errors import UserError
+from feddiv.randomness import Streams
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kind of data by name; `load` gives all of it, before any choice of the run."""
+
+    name: str
+    summary: str
+    load: Callable[[DataOptions], Dataset]
+
+
+SOURCES: Final[dict[str, Source]] = {
+    source.name: source
+    for source in (
+        Source("digits", "1,797 hand-written digits, 8x8, built in, no download", digits.load),
+        Source("cifar10", "CIFAR-10, 60,000 images, 32x32, from its python files", cifar10.load),
+        Source("npz", "your own images or feature vectors in one .npz file", npz.load),
+    )
+}
+
+
+def load_dataset(options: DataOptions, seed_streams: Streams) -> Dataset:
+    """The data set of a run: the source's data, its subset and its augmentation."""
+    if options.source not in SOURCES:
+        raise UserError(f"data.source={options.source}: allowed are {', '.join(SOURCES)}")
+    dataset = SOURCES[options.source].load(options)
+    if options.augment is not None:
+        _check_augment(options.augment, dataset)
+        dataset = replace(dataset, augment=options.augment)
+    if options.images is not None:
+        dataset = _subset(dataset, options.images, seed_streams)
+    return dataset
+
+
+def _check_augment(augment: Augment, dataset: Dataset) -> None:
+    shape = dataset.input_shape
+    if len(shape) == 1 and (augment.pad or augment.flip):
+        raise UserError("data.augment: feature vectors can be neither cropped nor flipped")
+    if len(shape) == 3 and augment.pad >= min(shape[1:]):
+        raise UserError(
+            f"data.augment.pad={augment.pad}: has to be smaller than the images, "
+            f"{shape[1]}x{shape[2]}"
+        )
+
+
+def _subset(dataset: Dataset, images: int, streams: Streams) -> Dataset:
+    """A random choice of training samples, in their old order; test samples all stay."""
+    samples = len(dataset.train)
+    if images > samples:
+        raise UserError(f"data.images={images}: {dataset.name} has {samples} training samples")
+    chosen = streams.numpy("images").choice(samples, size=images, replace=False)
+    index = torch.from_numpy(np.sort(chosen))
+    return replace(
+        dataset,
+        train=Split(dataset.train.inputs[index], dataset.train.labels[index]),
+        truth=None if dataset.truth is None else dataset.truth[index],
+    )

@@ -1,0 +1,51 @@
+"""The data set as tensors in memory: every sample once, whoever holds it."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from feddiv.data.transform import Augment, Transform
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Samples and their labels.
+
+    Images stay uint8 [N,H,W,C]: a gathered batch, permuted to NCHW, already is channels_last.
+    Feature vectors are float32 [N,D]. Labels are int64 [N].
+    """
+
+    inputs: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """What a source gives: training and test samples, and how to normalise and augment them.
+
+    `train.labels` are the labels as the source gives them; `truth` holds the true labels of the
+    training samples, or None where nobody knows them.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    train: Split
+    test: Split
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    augment: Augment
+    truth: Tensor | None
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """One sample as a net sees it: (C,H,W) for images, (D,) for feature vectors."""
+        shape = tuple(self.train.inputs.shape[1:])
+        return (shape[2], shape[0], shape[1]) if len(shape) == 3 else shape
+
+    @property
+    def transform(self) -> Transform:
+        """From stored rows of this data set to the input of a net."""
+        return Transform(self.mean, self.std, self.augment)

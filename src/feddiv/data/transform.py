@@ -1,0 +1,99 @@
+"""From stored rows to what a net eats, a whole batch at a time.
+
+At a batch of ten images the arithmetic is nothing and the number of tensor operations is
+everything, so cropping is one gather of whole pixel rows and normalising works on rows of
+width x channels, which vectorise where rows of three channels would not.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from feddiv.options import Options
+
+
+class Augment(Options):
+    """Random changes to a training image: shift by up to `pad` pixels, mirror left to right."""
+
+    pad: int = Field(default=0, ge=0)
+    flip: bool = False
+
+
+@dataclass(frozen=True)
+class Transform:
+    """Normalisation, with or without augmentation before it.
+
+    `mean` and `std` are per channel of pixel values in [0,1], or per feature of a vector; one
+    number serves all channels or features.
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    augment: Augment
+
+    @cached_property
+    def _constants(self) -> dict[tuple[object, ...], tuple[Tensor, Tensor]]:
+        """Shift and scale by device and shape of a row, made when first needed."""
+        return {}
+
+    def _shift_and_scale(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """What to subtract from a row of these inputs and what to multiply it with."""
+        key = (inputs.device, *inputs.shape[2:])
+        if key not in self._constants:
+            shift, scale = torch.tensor(self.mean), 1 / torch.tensor(self.std)
+            if inputs.dim() == 4:
+                width, channels = inputs.shape[2:]
+                shift = (shift * 255).expand(channels).repeat(width)
+                scale = (scale / 255).expand(channels).repeat(width)
+            self._constants[key] = shift.to(inputs.device), scale.to(inputs.device)
+        return self._constants[key]
+
+    def plain(self, inputs: Tensor) -> Tensor:
+        """Normalised float32: uint8 [B,H,W,C] -> [B,C,H,W] in channels_last, or [B,D] -> [B,D]."""
+        shift, scale = self._shift_and_scale(inputs)
+        if inputs.dim() != 4:
+            return (inputs.to(torch.float32) - shift).mul_(scale)
+        batch, height, width, channels = inputs.shape
+        rows = inputs.reshape(batch, height, width * channels).to(torch.float32)
+        return rows.sub_(shift).mul_(scale).view(inputs.shape).permute(0, 3, 1, 2)
+
+    def augmented(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
+        """As `plain`, after an independent random flip and crop of every image.
+
+        The crop pads the raw image, so the border is black before normalisation, as in the
+        benchmark's code. Feature vectors have no geometry and are only normalised.
+        """
+        if inputs.dim() == 4 and len(inputs):
+            if self.augment.flip:
+                inputs = _flip(inputs, generator)
+            if self.augment.pad:
+                inputs = _crop(inputs, self.augment.pad, generator)
+        return self.plain(inputs)
+
+
+def _flip(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Mirror each image of [B,H,W,C] with probability 1/2."""
+    coin = torch.randint(0, 2, (len(images), 1, 1, 1), generator=generator, device=generator.device)
+    return torch.where(coin.to(images.device).bool(), images.flip(2), images)
+
+
+def _crop(images: Tensor, pad: int, generator: torch.Generator) -> Tensor:
+    """Cut a window of the original size at a random place of each zero-padded image."""
+    batch, height, width, channels = images.shape
+    tall, wide = height + 2 * pad, width + 2 * pad
+    canvas = images.new_zeros(batch, tall, wide, channels)
+    canvas[:, pad : pad + height, pad : pad + width] = images
+
+    corner = torch.randint(
+        0, 2 * pad + 1, (2, batch, 1), generator=generator, device=generator.device
+    ).to(images.device)
+    image = torch.arange(batch, device=images.device).unsqueeze(1)
+    row = torch.arange(height, device=images.device)
+    start = (image * tall + corner[0] + row) * wide + corner[1]  # [B,H], counted in pixels
+
+    # Every run of `width` pixels of the canvas as an overlapping view, one per first pixel.
+    runs = canvas.view(-1).unfold(0, width * channels, channels)
+    return runs.index_select(0, start.view(-1)).view(batch, height, width, channels)

@@ -1,0 +1,1 @@
+"""Federations: who carries the messages between the round loop and the clients."""

@@ -1,0 +1,65 @@
+"""What crosses the network: checked against what the method declared, and counted."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from feddiv.learning.average import Weights
+from feddiv.methods.contract import Declared, Message, Reply
+
+
+class Refused(Exception):
+    """A reply that may not be merged, and why."""
+
+
+def check_reply(reply: Reply, declared: Mapping[str, Declared], sent: Message, size: int) -> None:
+    """Refuse a reply that holds what was not declared, or is not finite, or breaks its bounds."""
+    if reply.samples != size:
+        raise Refused(f"says it has {reply.samples} samples, said {size} at the start")
+    for name, value in {**reply.payload, **reply.metrics}.items():
+        if name not in declared:
+            raise Refused(f"{name} was not declared")
+        _check_entry(name, np.asarray(value, np.float64), declared[name])
+    if reply.weights is not None:
+        _check_weights(reply.weights, sent.weights)
+
+
+def _check_entry(name: str, value: np.ndarray, field: Declared) -> None:
+    if value.shape != field.shape:
+        raise Refused(f"{name} has shape {value.shape}, declared {field.shape}")
+    if not np.isfinite(value).all():
+        raise Refused(f"{name} is not finite")
+    if value.size and (value.min() < field.low or value.max() > field.high):
+        raise Refused(f"{name} is outside [{field.low}, {field.high}]")
+
+
+def _check_weights(weights: Weights, sent: Weights) -> None:
+    if not weights.keys() <= sent.keys():
+        raise Refused(f"models {sorted(weights)} where {sorted(sent)} were sent")
+    for model, state in weights.items():
+        if state.keys() != sent[model].keys():
+            raise Refused(f"model {model} has other entries than were sent")
+        for key, value in state.items():
+            if value.shape != sent[model][key].shape:
+                raise Refused(f"{model}.{key} has shape {tuple(value.shape)}")
+            if not value.isfinite().all():
+                raise Refused(f"{model}.{key} is not finite")
+
+
+def message_bytes(message: Message) -> int:
+    """Bytes of a message on the way down."""
+    return _weights_bytes(message.weights) + _payload_bytes(message.payload)
+
+
+def reply_bytes(reply: Reply) -> int:
+    """Bytes of a reply on the way up; n_k and each metric count 8."""
+    weights = _weights_bytes(reply.weights) if reply.weights is not None else 0
+    return weights + _payload_bytes(reply.payload) + 8 * (1 + len(reply.metrics))
+
+
+def _weights_bytes(weights: Weights) -> int:
+    return sum(v.numel() * v.element_size() for state in weights.values() for v in state.values())
+
+
+def _payload_bytes(payload: Mapping[str, np.ndarray]) -> int:
+    return sum(np.asarray(value).nbytes for value in payload.values())

@@ -1,0 +1,54 @@
+"""Where clients' work is done: the data, and net objects that are used again and again."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from feddiv.data import Dataset, Draw, Transform, client_samples
+from feddiv.learning.average import StateDict, Weights
+from feddiv.learning.predict import CHUNK
+from feddiv.methods.contract import Client, Method
+from feddiv.nets import ModelOptions, build_net
+from feddiv.randomness import Streams
+
+
+class Workspace:
+    """One process's means to act as any client: one net object per name, updated in place."""
+
+    def __init__(
+        self, method: Method[Any, Any], dataset: Dataset, draw: Draw, model: ModelOptions
+    ) -> None:
+        self.method, self.dataset, self.draw, self.model = method, dataset, draw, model
+        self.transform = Transform(dataset.mean, dataset.std, dataset.augment)
+        self._nets: dict[str, nn.Module] = {}
+
+    def make_model(self, name: str, rng: Streams) -> StateDict:
+        """Weights as the net's own initialisers draw them."""
+        with rng.seeded(f"model {name}"):
+            net = build_net(self.model, self.dataset.input_shape, len(self.dataset.classes))
+        return {key: value.detach().clone() for key, value in net.state_dict().items()}
+
+    def client(self, id: int) -> Client:
+        """The client of this id."""
+        samples = client_samples(self.dataset, self.draw, id)
+        return Client(id, samples, len(self.dataset.classes), self.load)
+
+    def load(self, name: str, weights: StateDict) -> nn.Module:
+        """The net of this name, holding these weights."""
+        if name not in self._nets:
+            shape, classes = self.dataset.input_shape, len(self.dataset.classes)
+            self._nets[name] = build_net(self.model, shape, classes)
+        net = self._nets[name]
+        net.load_state_dict(weights)
+        return net
+
+    @torch.no_grad()
+    def evaluate(self, weights: Weights) -> npt.NDArray[np.float32]:
+        """Test logits [N, C], in fixed chunks."""
+        nets = {name: self.load(name, state).eval() for name, state in weights.items()}
+        chunks = self.dataset.test.inputs.split(CHUNK)
+        outputs = [self.method.predict(nets, self.transform.plain(chunk)) for chunk in chunks]
+        return torch.cat(outputs).float().numpy()

@@ -1,0 +1,53 @@
+"""Averaging weights as a running sum: no list of models is ever held."""
+
+import torch
+from torch import Tensor
+
+StateDict = dict[str, Tensor]
+Weights = dict[str, StateDict]  # a named set of models
+
+
+class RunningMean:
+    """Weighted mean of state dicts, added one by one in the plan's order.
+
+    Every floating entry is averaged, batch-norm statistics included; integer entries (the
+    batch-norm step counters, which nothing reads) stay as the first reply has them. Sums are in
+    float64, so that the mean of a single reply is that reply bit for bit.
+    """
+
+    def __init__(self) -> None:
+        self.total = 0.0
+        self._sums: Weights = {}
+        self._like: Weights = {}
+
+    def add(self, weights: Weights, amount: float) -> None:
+        """Add one reply that counts `amount` (the client's number of samples)."""
+        if not self._sums:
+            self._like = weights
+            self._sums = {
+                name: {key: torch.zeros_like(value, dtype=torch.float64) for key, value in floating(net)}
+                for name, net in weights.items()
+            }
+        for name, net in weights.items():
+            for key, value in floating(net):
+                self._sums[name][key].add_(value, alpha=amount)
+        self.total += amount
+
+    def mean(self) -> Weights | None:
+        """The mean so far; None where nothing was added."""
+        if not self.total:
+            return None
+        return {
+            name: {
+                key: (self._sums[name][key] / self.total).to(value.dtype)
+                if key in self._sums[name]
+                else value
+                for key, value in net.items()
+            }
+            for name, net in self._like.items()
+        }
+
+
+def floating(net: StateDict) -> list[tuple[str, Tensor]]:
+    """The entries that are averaged."""
+    return [(key, value) for key, value in net.items() if value.is_floating_point()]

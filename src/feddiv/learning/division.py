@@ -1,0 +1,52 @@
+"""Step 2 of a visit: divide a client's samples into clean, relabelled and left out."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from feddiv.learning.relabel import RelabelOptions, relabel
+from feddiv.learning.score import log_softmax
+
+Array = npt.NDArray[np.float64]
+Labels = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Division:
+    """Masks over a client's samples [n], and the label that each would train with [n]."""
+
+    clean: Mask
+    relabelled: Mask
+    labels: Labels
+    noise_level: float  # delta-hat, the share of samples called noisy
+    noisy_client: bool
+
+    @property
+    def candidates(self) -> Mask:
+        """What may be trained on: all of a clean client, else the clean and the relabelled."""
+        if not self.noisy_client:
+            return np.ones_like(self.clean)
+        return self.clean | self.relabelled
+
+
+def divide(
+    p_clean: Array,
+    logits: Array,
+    labels: Labels,
+    *,
+    clean_client_below: float,
+    relabelling: RelabelOptions,
+) -> Division:
+    """Split by p(clean) >= 1/2; on a noisy client relabel what the global model is sure of."""
+    clean = p_clean >= 0.5
+    noise_level = float(1 - clean.mean())
+    noisy_client = noise_level > clean_client_below
+    relabelled = np.zeros_like(clean)
+    if noisy_client and relabelling.enabled:
+        relabelled = relabel(np.exp(log_softmax(logits)), ~clean, relabelling.confidence)
+    predicted = logits.argmax(axis=1)
+    return Division(
+        clean, relabelled, np.where(relabelled, predicted, labels), noise_level, noisy_client
+    )

@@ -1,0 +1,62 @@
+"""What the server keeps of the clients' filters: running totals, or one row per client seen."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from feddiv.learning.filter import BINS, FilterOptions, NoiseFilter
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Totals over all clients seen, and the newest mixture of each (rows of NaN: unseen)."""
+
+    histogram: Array  # [64], counts
+    softmax: Array  # [C], summed over samples
+    mixtures: Array  # [K, 6]
+    sizes: Array  # [K], n_k of the clients with a mixture
+
+    @classmethod
+    def empty(cls, clients: int, classes: int) -> "Ledger":
+        """Nothing seen yet."""
+        return cls(
+            np.zeros(BINS), np.zeros(classes), np.full((clients, 6), np.nan), np.zeros(clients)
+        )
+
+    def opened(self, options: FilterOptions) -> "Ledger":
+        """A copy to add this exchange's replies to; with members=round it forgets earlier filters."""
+        if options.members == "round":
+            fresh = Ledger.empty(len(self.sizes), len(self.softmax))
+            return Ledger(fresh.histogram, self.softmax.copy(), fresh.mixtures, fresh.sizes)
+        return Ledger(
+            self.histogram.copy(), self.softmax.copy(), self.mixtures.copy(), self.sizes.copy()
+        )
+
+    def add(self, client: int, samples: int, payload: Mapping[str, Array]) -> None:
+        """Enter one reply: changes of totals, and the client's new mixture."""
+        if "histogram" in payload:
+            self.histogram[:] += payload["histogram"]
+        if "softmax" in payload:
+            self.softmax[:] += payload["softmax"]
+        if "mixture" in payload:
+            self.mixtures[client] = payload["mixture"]
+            self.sizes[client] = samples
+
+    def fitted(self, before: NoiseFilter) -> NoiseFilter:
+        """The federated filter W^(t+1); `before` where nobody sent anything yet."""
+        if before.options.aggregate == "histogram":
+            return before.from_histogram(self.histogram)
+        seen = self.sizes > 0
+        return before.from_mixtures(self.mixtures[seen], self.sizes[seen])
+
+    @property
+    def bias(self) -> Array:
+        """p-bar: the mean softmax over the samples of all clients seen; uniform before any."""
+        total = self.softmax.sum()
+        if total <= 0:
+            return np.full(len(self.softmax), 1 / len(self.softmax))
+        return np.asarray(self.softmax / total)

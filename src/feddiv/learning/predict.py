@@ -1,0 +1,31 @@
+"""Passes without gradients, in fixed chunks so that the same samples give the same bits."""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from feddiv.data import Samples
+
+CHUNK = 250
+Forward = Callable[[Mapping[str, nn.Module], Tensor], Tensor]
+
+
+@torch.no_grad()
+def predict(
+    net: nn.Module | Mapping[str, nn.Module],
+    samples: Samples,
+    rows: Tensor | None = None,
+    forward: Forward | None = None,
+) -> Tensor:
+    """Logits [n, C] in eval mode on the deterministic transform, of all samples or of `rows`.
+
+    Several nets need a `forward` that says how they answer together.
+    """
+    nets = {"net": net} if isinstance(net, nn.Module) else net
+    for each in nets.values():
+        each.eval()
+    if rows is None:
+        rows = torch.arange(len(samples))
+    answer = forward or (lambda nets, inputs: nets["net"](inputs))
+    return torch.cat([answer(nets, samples.plain(chunk)) for chunk in rows.split(CHUNK)])

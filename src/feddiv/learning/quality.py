@@ -1,0 +1,79 @@
+"""How good a filter, a labelling or a model is, where the true labels are known."""
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+Labels = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """Counts of a filter's decisions; a wrong label is the positive case."""
+
+    flagged_wrong: int
+    flagged_right: int
+    kept_wrong: int
+    kept_right: int
+
+    @classmethod
+    def of(cls, flagged: Mask, wrong: Mask) -> "Confusion":
+        """Count decisions [n] against the truth [n]."""
+        return cls(
+            int((flagged & wrong).sum()),
+            int((flagged & ~wrong).sum()),
+            int((~flagged & wrong).sum()),
+            int((~flagged & ~wrong).sum()),
+        )
+
+    def __add__(self, other: "Confusion") -> "Confusion":
+        return Confusion(*(a + b for a, b in zip(self.counts(), other.counts(), strict=True)))
+
+    def counts(self) -> tuple[int, int, int, int]:
+        """The four counts in the order of the fields."""
+        return self.flagged_wrong, self.flagged_right, self.kept_wrong, self.kept_right
+
+    def measures(self) -> dict[str, float | None]:
+        """Accuracy, precision, recall, F1; None where the denominator is empty."""
+        flagged = self.flagged_wrong + self.flagged_right
+        wrong = self.flagged_wrong + self.kept_wrong
+        return {
+            "accuracy": _ratio(self.flagged_wrong + self.kept_right, sum(self.counts())),
+            "precision": _ratio(self.flagged_wrong, flagged),
+            "recall": _ratio(self.flagged_wrong, wrong),
+            "f1": _ratio(2 * self.flagged_wrong, flagged + wrong),
+        }
+
+    def as_dict(self) -> dict[str, int]:
+        """The counts by name, for a record."""
+        return asdict(self)
+
+
+def auroc(p_clean: Array, wrong: Mask) -> float | None:
+    """Chance that a wrong label gets a lower p(clean) than a right one; ties count half."""
+    positives, negatives = int(wrong.sum()), int((~wrong).sum())
+    if not positives or not negatives:
+        return None
+    _, group, sizes = np.unique(-p_clean, return_inverse=True, return_counts=True)
+    last = np.cumsum(sizes)
+    ranks = (last - (sizes - 1) / 2)[group]
+    return float((ranks[wrong].sum() - positives * (positives + 1) / 2) / (positives * negatives))
+
+
+def filter_quality(p_clean: Array, wrong: Mask) -> dict[str, float | None]:
+    """Confusion measures at p(clean) < 1/2, and AUROC."""
+    measures = Confusion.of(p_clean < 0.5, wrong).measures()
+    return {**measures, "auroc": auroc(p_clean, wrong)}
+
+
+def confusion_matrix(truth: Labels, said: Labels, classes: int) -> npt.NDArray[np.int64]:
+    """Counts [true class, class said]."""
+    flat = np.bincount(truth * classes + said, minlength=classes * classes)
+    return flat.reshape(classes, classes).astype(np.int64)
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return float(part / whole) if whole else None

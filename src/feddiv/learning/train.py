@@ -1,0 +1,131 @@
+"""The one local-training loop, and the objective that FedDiv trains with."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from feddiv.data import Samples
+from feddiv.options import Options
+from feddiv.randomness import Streams
+
+
+class TrainOptions(Options):
+    """SGD at a client; a fresh optimiser for every visit."""
+
+    epochs: int = Field(5, ge=1)
+    batch: int = Field(10, ge=2)
+    lr: float = Field(0.03, gt=0)
+    momentum: float = Field(0.5, ge=0, lt=1)
+    weight_decay: float = Field(0.0, ge=0)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Augmented inputs, the labels to learn, and which of the client's samples these are."""
+
+    inputs: Tensor
+    labels: Tensor
+    rows: Tensor
+
+
+Objective = Callable[[nn.Module, Batch], Tensor]
+Selection = tuple[Tensor, Tensor]  # rows [m] of the client, and the label each trains with [m]
+
+
+def train(
+    net: nn.Module,
+    samples: Samples,
+    select: Callable[[int], Selection],
+    objective: Objective,
+    options: TrainOptions,
+    rng: Streams,
+) -> int:
+    """Train in place for `options.epochs` epochs; returns the number of SGD steps.
+
+    `select(epoch)` says which samples the epoch uses; an epoch with fewer than two is skipped.
+    """
+    optimiser = torch.optim.SGD(
+        net.parameters(),
+        lr=options.lr,
+        momentum=options.momentum,
+        weight_decay=options.weight_decay,
+        fused=True,
+    )
+    order, augment = rng.torch("order"), rng.torch("augment")
+    steps = 0
+    for epoch in range(options.epochs):
+        rows, labels = select(epoch)
+        if len(rows) < 2:
+            continue
+        net.train()
+        for chosen in batches(len(rows), options.batch, order):
+            batch = Batch(samples.augmented(rows[chosen], augment), labels[chosen], rows[chosen])
+            optimiser.zero_grad()
+            objective(net, batch).backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            steps += 1
+    return steps
+
+
+def batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """A random order in batches; a trailing batch of one joins the batch before it."""
+    order = torch.randperm(count, generator=generator)
+    last = count - 1 if count % size == 1 and count > 1 else count
+    starts = list(range(0, last, size))
+    for start, stop in zip(starts, [*starts[1:], count], strict=True):
+        yield order[start:stop]
+
+
+def everything(samples: Samples) -> Callable[[int], Selection]:
+    """Every sample with its given label, in every epoch."""
+    rows = torch.arange(len(samples))
+    return lambda epoch: (rows, samples.given)
+
+
+def cross_entropy(net: nn.Module, batch: Batch) -> Tensor:
+    """Mean cross-entropy on the labels of the batch."""
+    return F.cross_entropy(net(batch.inputs), batch.labels)
+
+
+class MixUp:
+    """Mean cross-entropy on mixed pairs, plus eta times the prior regulariser.
+
+    One ratio per batch, lambda ~ Beta(1, 1), partners by a permutation of the batch.
+    `raw_forward` also passes the unmixed batch through the net in train mode, for nothing but
+    its effect on batch-norm statistics, as the released code does.
+    """
+
+    def __init__(self, rng: Streams, *, eta: float = 0.0, raw_forward: bool = False) -> None:
+        self.eta = eta
+        self.raw_forward = raw_forward
+        self.ratio = rng.numpy("mixup")
+        self.partner = rng.torch("mixup")
+
+    def __call__(self, net: nn.Module, batch: Batch) -> Tensor:
+        """L_mix + eta L_reg (Eq. Final-Loss)."""
+        ratio = float(self.ratio.beta(1.0, 1.0))
+        partner = torch.randperm(len(batch.labels), generator=self.partner)
+        if self.raw_forward:
+            with torch.no_grad():
+                net(batch.inputs)
+        logits = net(torch.lerp(batch.inputs[partner], batch.inputs, ratio))
+        loss = mixup_loss(logits, batch.labels, batch.labels[partner], ratio)
+        return loss + self.eta * prior_loss(logits) if self.eta else loss
+
+
+def mixup_loss(logits: Tensor, labels: Tensor, partners: Tensor, ratio: float) -> Tensor:
+    """L_mix: mean cross-entropy against ratio * labels + (1 - ratio) * partners."""
+    first = F.cross_entropy(logits, labels)
+    return ratio * first + (1 - ratio) * F.cross_entropy(logits, partners)
+
+
+def prior_loss(logits: Tensor) -> Tensor:
+    """L_reg: KL(uniform || mean softmax of the batch)."""
+    classes = logits.shape[1]
+    mean = logits.softmax(dim=1).mean(dim=0)
+    return -(mean.clamp_min(1e-12).log().mean() + float(np.log(classes)))

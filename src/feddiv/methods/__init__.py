@@ -1,0 +1,1 @@
+"""Methods: one file each, against the contract in `contract.py`."""

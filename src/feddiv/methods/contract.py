@@ -1,0 +1,245 @@
+"""The contract between a method and whoever runs it.
+
+A method is two halves and no loop of its own: what the server does (`begin`, `plan`, `merge`) and
+what a client does (`visit`, `assess`). The round loop and the federations know methods only
+through this file.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor, nn
+
+from feddiv.data import Samples
+from feddiv.learning.average import StateDict, Weights
+from feddiv.learning.predict import predict
+from feddiv.learning.train import TrainOptions
+from feddiv.options import Options
+from feddiv.randomness import Streams
+
+Payload = dict[str, npt.NDArray[np.float64]]
+Diary = dict[str, Any]  # plain numbers, strings and lists: it becomes a line of JSON
+Nets = Mapping[str, nn.Module]
+
+
+class MethodOptions(Options):
+    """Base of a method's options: which method, and which named set of its options."""
+
+    name: str
+    variant: str = "default"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the server knows before the first round: the hello exchange tells it."""
+
+    classes: tuple[str, ...]
+    input_shape: tuple[int, ...]
+    sizes: dict[int, int]  # n_k of every client that said hello
+    iid: bool  # whether the partition is IID by construction
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a method may spend, in communication rounds of `fraction` of the clients."""
+
+    rounds: int
+    fraction: float
+    warmup_iterations: int
+
+    def visits(self, clients: int) -> int:
+        """Clients in one round: floor(fraction * K), at least one."""
+        return max(int(self.fraction * clients + 1e-9), 1)
+
+    @property
+    def warmup_rounds(self) -> int:
+        """The part of the budget that warm-up takes: one iteration visits every client once."""
+        return round(self.warmup_iterations / self.fraction)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stretch of a run: `turns` turns of the loop, each worth `rounds` communication rounds."""
+
+    name: str
+    turns: int
+    rounds: float = 1.0
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where a run stands: turn `turn` (from 0) of `stage`, exchange `exchange` (from 0) of it."""
+
+    stage: str
+    turn: int
+    exchange: int = 0
+
+
+@dataclass(frozen=True)
+class Message:
+    """What a client receives."""
+
+    kind: str
+    weights: Weights = field(default_factory=dict)
+    payload: Payload = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One message to some clients, who each answer once; `personal` overrides it per client."""
+
+    clients: tuple[int, ...]
+    message: Message
+    personal: Mapping[int, Message] = field(default_factory=dict)
+
+    def to(self, client: int) -> Message:
+        """What this client receives."""
+        return self.personal.get(client, self.message)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a client sends back. Everything here crosses the network and was declared."""
+
+    client: int
+    samples: int  # n_k
+    weights: Weights | None = None
+    payload: Payload = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+M = TypeVar("M")  # a client's memory
+S = TypeVar("S")  # the server's state
+
+
+@dataclass(frozen=True)
+class Visit(Generic[M]):
+    """The outcome of a visit: the reply, and what stays at the client."""
+
+    reply: Reply
+    memory: M
+    diary: Diary = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """A method's opinion of one client's given labels; it stays at the client."""
+
+    predicted: npt.NDArray[np.int64]
+    p_clean: npt.NDArray[np.float64] | None = None  # None: the method has no opinion
+    scores: npt.NDArray[np.float64] | None = None
+
+
+class Replies(Protocol):
+    """The replies of one exchange in the plan's order; `missing` is complete after the last."""
+
+    @property
+    def missing(self) -> list[int]:
+        """Clients whose reply did not come or was refused."""
+
+    def __iter__(self) -> Any:
+        """Iterate over `Reply` objects, once."""
+
+
+class Client:
+    """What a method sees of one client: its samples, and nets to work with.
+
+    `net(weights)` loads weights into a net object that the worker owns and uses again for the
+    next client, so a method must not keep it beyond the visit.
+    """
+
+    def __init__(
+        self, id: int, samples: Samples, classes: int, load: Callable[[str, StateDict], nn.Module]
+    ) -> None:
+        self.id = id
+        self.samples = samples
+        self.classes = classes
+        self._load = load
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def net(self, weights: StateDict, name: str = "net") -> nn.Module:
+        """The net of this name, holding these weights."""
+        return self._load(name, weights)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """One declared entry of a payload: its shape and its bounds."""
+
+    shape: tuple[int, ...]
+    low: float = -np.inf
+    high: float = np.inf
+
+
+class Method(ABC, Generic[S, M]):
+    """Base of all methods; see docs/architecture.md for a walk through one round."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]  # one line for `feddiv list methods`
+    paper: ClassVar[str]
+    Options: ClassVar[type[MethodOptions]]
+    variants: ClassVar[Mapping[str, Mapping[str, Any]]]
+
+    def __init__(self, options: MethodOptions, training: TrainOptions, budget: Budget) -> None:
+        self.training = training
+        self.budget = budget
+
+    def stages(self) -> tuple[Stage, ...]:
+        """How the budget is spent; by default all of it in plain rounds."""
+        return (Stage("train", self.budget.rounds),)
+
+    @abstractmethod
+    def begin(self, make_model: Callable[[str], StateDict], facts: Facts, rng: Streams) -> S:
+        """The server's state before anything has happened. `make_model(name)` draws fresh weights."""
+
+    @abstractmethod
+    def plan(self, state: S, moment: Moment, rng: Streams) -> Exchange | None:
+        """The next exchange of this turn, or None when the turn is over."""
+
+    @abstractmethod
+    def visit(self, client: Client, memory: M | None, received: Message, rng: Streams) -> Visit[M]:
+        """A client's work. `memory` is None at its first visit. Changes nothing but what it returns."""
+
+    @abstractmethod
+    def merge(self, state: S, exchange: Exchange, replies: Replies) -> S:
+        """The next state, from replies taken one by one."""
+
+    @abstractmethod
+    def weights(self, state: S) -> Weights:
+        """The current global model or models."""
+
+    @abstractmethod
+    def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
+        """What a reply to a message of this kind may hold besides weights and n_k."""
+
+    def predict(self, nets: Nets, inputs: Tensor) -> Tensor:
+        """Class logits [B, C] of the global model; nets are in eval mode."""
+        logits: Tensor = nets["net"](inputs)
+        return logits
+
+    def assessment(self, state: S) -> Message:
+        """What clients receive to assess their labels with: by default the global model."""
+        return Message("assess", self.weights(state))
+
+    def assess(self, client: Client, memory: M | None, received: Message) -> Assessment:
+        """The predicted label of each sample and, where the method has an opinion, p(clean)."""
+        nets = {name: client.net(state, name) for name, state in received.weights.items()}
+        logits = predict(nets, client.samples, forward=self.predict)
+        return Assessment(logits.argmax(dim=1).numpy())
+
+    def records(self, state: S) -> Diary:
+        """What of the server's state belongs in the record of a round."""
+        return {}
+
+
+def choose_clients(sizes: Iterable[int], count: int, rng: Streams) -> tuple[int, ...]:
+    """`count` clients uniformly without replacement."""
+    ids = sorted(sizes)
+    picked = rng.numpy("select").choice(len(ids), size=min(count, len(ids)), replace=False)
+    return tuple(ids[i] for i in picked)

@@ -1,0 +1,84 @@
+"""FedDiv's options and its named variants: the table of the method's description, as data."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from feddiv.learning.filter import FilterOptions
+from feddiv.learning.relabel import RelabelOptions
+from feddiv.learning.sampler import SamplerOptions
+from feddiv.methods.contract import MethodOptions
+from feddiv.options import Options
+
+
+class WarmupMode(Options):
+    """How the model is warmed up on all given labels."""
+
+    mode: Literal["hand_over", "average"] = "hand_over"
+    regulariser: bool = True
+
+
+class VisitOptions(Options):
+    """Details of local training in which the released code differs from the paper."""
+
+    min_batches: int = Field(0, ge=0)  # no training unless more samples than this many batches
+    raw_forward: bool = False
+
+
+class FedDivOptions(MethodOptions):
+    """FedDiv's own options; the defaults are the variant `plus`."""
+
+    name: Literal["feddiv"] = "feddiv"
+    variant: str = "plus"
+    filter: FilterOptions = FilterOptions()
+    relabel: RelabelOptions = RelabelOptions()
+    sampler: SamplerOptions = SamplerOptions()
+    regulariser: Literal["always", "non_iid", "never"] = "always"
+    warmup: WarmupMode = WarmupMode()
+    train: VisitOptions = VisitOptions()
+
+
+PAPER: Mapping[str, Any] = {
+    "filter.score": "cross_entropy",
+    "filter.scale": "minmax",
+    "filter.debias": "none",
+    "filter.aggregate": "mean",
+    "filter.fit": "local",
+    "filter.prior": "shared",
+    "filter.no_noise_rule": False,
+    "filter.monotone": False,
+    "relabel.confidence": 0.75,
+    "sampler.enabled": True,
+    "regulariser": "non_iid",
+    "warmup.regulariser": False,
+}
+
+RELEASE: Mapping[str, Any] = {
+    **PAPER,
+    "filter.score": "bounded",
+    "filter.variance_weights": "squared",
+    "filter.em_steps": 3,
+    "relabel.persist": True,
+    "relabel.min_noise": 0.2,
+    "sampler.timing": "visit",
+    "sampler.after_visits": 5,
+    "sampler.xi": 0.2,
+    "sampler.momentum": 0.5,
+    "sampler.confident_only": 0.85,
+    "warmup.regulariser": True,
+    "train.min_batches": 1,
+    "train.raw_forward": True,
+}
+
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "plus": {},
+    "paper": PAPER,
+    "release": RELEASE,
+    "degraded": {**PAPER, "filter.members": "round"},
+    "local-filter": {**PAPER, "filter.scope": "local"},
+    "no-pcs": {**PAPER, "sampler.enabled": False},
+    "no-relabel-no-pcs": {**PAPER, "relabel.enabled": False, "sampler.enabled": False},
+    "no-reg": {**PAPER, "regulariser": "never"},
+    "perfect-filter": {"filter.scope": "perfect"},
+}

@@ -1,0 +1,34 @@
+"""What several methods do alike around a local training."""
+
+from torch import nn
+
+from feddiv.learning.average import StateDict
+from feddiv.methods.contract import Client, Declared, Message, Payload, Reply
+
+DIVERGENCE = {"divergence": Declared((), low=0.0)}
+
+
+def trained_reply(
+    client: Client, net: nn.Module, received: Message, payload: Payload | None = None
+) -> Reply:
+    """The reply that carries a trained net: its weights, n_k, and how far it moved."""
+    return Reply(
+        client=client.id,
+        samples=len(client),
+        weights={"net": copy_of(net)},
+        payload=payload or {},
+        metrics={"divergence": divergence(net, received.weights["net"])},
+    )
+
+
+def copy_of(net: nn.Module) -> StateDict:
+    """Weights of their own memory: the net object goes on to the next client."""
+    return {key: value.detach().clone() for key, value in net.state_dict().items()}
+
+
+def divergence(net: nn.Module, received: StateDict) -> float:
+    """Squared distance of the trained parameters from the received ones (the paper's stability)."""
+    return sum(
+        float((value.detach() - received[key]).double().square().sum())
+        for key, value in net.named_parameters()
+    )

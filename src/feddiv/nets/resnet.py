@@ -1,0 +1,130 @@
+"""Residual networks (He et al. 2016): the CIFAR variants, and ResNet-50 as for ImageNet.
+
+Parameters are named as in torchvision (conv1, bn1, layer1.0.conv1, …, downsample.0, fc), so that
+published weights fit. ResNet-18 and -34 have the CIFAR stem of the federated noisy-label
+benchmarks: conv 3x3 with stride 1, no max-pool, and PyTorch's default initialisation.
+"""
+
+from torch import Tensor, nn
+
+from feddiv.nets.net import Net, NetSpec, image_channels
+
+STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # (width, stride of the stage's first block)
+
+
+class BasicBlock(nn.Module):
+    """Two 3x3 convolutions beside a shortcut."""
+
+    expansion = 1
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, width, 3, stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.relu = nn.ReLU(inplace=True)
+        self.downsample = shortcut(inputs, width * self.expansion, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.bn2(self.conv2(out))
+        summed: Tensor = self.relu(out + (x if self.downsample is None else self.downsample(x)))
+        return summed
+
+
+class Bottleneck(nn.Module):
+    """1x1, 3x3 and 1x1 convolutions beside a shortcut; the stride sits in the 3x3."""
+
+    expansion = 4
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, width, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, width * self.expansion, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(width * self.expansion)
+        self.relu = nn.ReLU(inplace=True)
+        self.downsample = shortcut(inputs, width * self.expansion, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.relu(self.bn2(self.conv2(out)))
+        out = self.bn3(self.conv3(out))
+        summed: Tensor = self.relu(out + (x if self.downsample is None else self.downsample(x)))
+        return summed
+
+
+def shortcut(inputs: int, outputs: int, stride: int) -> nn.Sequential | None:
+    """A projection where the block changes the shape, else nothing: the input itself is added."""
+    if stride == 1 and inputs == outputs:
+        return None
+    return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+
+class ResNet(Net):
+    """A stem, four stages of residual blocks, global average pool, linear."""
+
+    def __init__(
+        self,
+        block: type[BasicBlock] | type[Bottleneck],
+        depths: tuple[int, int, int, int],
+        channels: int,
+        classes: int,
+        *,
+        imagenet_stem: bool,
+    ) -> None:
+        super().__init__()
+        if imagenet_stem:
+            self.conv1 = nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False)
+        else:
+            self.conv1 = nn.Conv2d(channels, 64, 3, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.relu = nn.ReLU(inplace=True)
+        self.maxpool = nn.MaxPool2d(3, stride=2, padding=1) if imagenet_stem else nn.Identity()
+
+        inputs = 64
+        for number, (depth, (width, stride)) in enumerate(zip(depths, STAGES, strict=True), 1):
+            outputs = width * block.expansion
+            blocks = [block(inputs, width, stride)]
+            blocks += [block(outputs, width, 1) for _ in range(depth - 1)]
+            self.add_module(f"layer{number}", nn.Sequential(*blocks))
+            inputs = outputs
+        self.fc = nn.Linear(inputs, classes)
+
+    def features(self, x: Tensor) -> Tensor:
+        maps: Tensor = self.maxpool(self.relu(self.bn1(self.conv1(x))))
+        for number in range(1, len(STAGES) + 1):
+            maps = self.get_submodule(f"layer{number}")(maps)
+        return maps.mean(dim=(2, 3))
+
+
+def build_resnet18(input_shape: tuple[int, ...], classes: int) -> ResNet:
+    """ResNet-18 with the CIFAR stem."""
+    channels = image_channels("resnet18", input_shape)
+    return ResNet(BasicBlock, (2, 2, 2, 2), channels, classes, imagenet_stem=False)
+
+
+def build_resnet34(input_shape: tuple[int, ...], classes: int) -> ResNet:
+    """ResNet-34 with the CIFAR stem."""
+    channels = image_channels("resnet34", input_shape)
+    return ResNet(BasicBlock, (3, 4, 6, 3), channels, classes, imagenet_stem=False)
+
+
+def build_resnet50(input_shape: tuple[int, ...], classes: int) -> ResNet:
+    """ResNet-50 as for ImageNet, with its usual initialisation."""
+    channels = image_channels("resnet50", input_shape)
+    net = ResNet(Bottleneck, (3, 4, 6, 3), channels, classes, imagenet_stem=True)
+    for module in net.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+    return net
+
+
+RESNETS = (
+    NetSpec("resnet18", "ResNet-18 with CIFAR stem, 11.2M parameters", build_resnet18),
+    NetSpec("resnet34", "ResNet-34 with CIFAR stem, 21.3M parameters", build_resnet34),
+    NetSpec("resnet50", "ResNet-50 as for ImageNet, 23.5M parameters and head", build_resnet50),
+)

@@ -1,0 +1,60 @@
+"""Small data sets, and the real CIFAR-10 where the machine has it."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from feddiv.data import Augment, Dataset, Split
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+FOLDER = "cifar-10-batches-py"
+
+
+@pytest.fixture(scope="session")
+def cifar_folder() -> Path:
+    """The folder that holds cifar-10-batches-py, unpacked once and kept for later sessions."""
+    if not (SHARED / "unpack.py").exists():
+        pytest.skip(f"no CIFAR-10 at {SHARED}")
+    cache = Path(tempfile.gettempdir()) / f"feddiv-tests-{os.getuid()}"
+    if not (cache / FOLDER / ".whole").exists():
+        cache.mkdir(exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(dir=cache))
+        subprocess.run(
+            [sys.executable, SHARED / "unpack.py", fresh, "cifar-10"], check=True, timeout=300
+        )
+        try:
+            (fresh / FOLDER).rename(cache / FOLDER)
+        except OSError:
+            assert (cache / FOLDER / ".whole").exists(), "another test process was faster"
+        shutil.rmtree(fresh)
+    return cache
+
+
+@pytest.fixture
+def make_dataset() -> Callable[..., Dataset]:
+    """Tiny images whose every byte tells which sample it belongs to."""
+
+    def make(labels: list[int], classes: int = 3, truth: list[int] | None = None) -> Dataset:
+        images = np.arange(len(labels), dtype=np.uint8)[:, None, None, None]
+        inputs = torch.from_numpy(np.broadcast_to(images, (len(labels), 2, 2, 1)).copy())
+        split = Split(inputs, torch.tensor(labels))
+        return Dataset(
+            name="tiny",
+            classes=tuple("abcdefghij"[:classes]),
+            train=split,
+            test=split,
+            mean=(0.0,),
+            std=(1.0,),
+            augment=Augment(),
+            truth=None if truth is None else torch.tensor(truth),
+        )
+
+    return make

@@ -1,0 +1,138 @@
+import hashlib
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+
+from feddiv.data import SOURCES, Augment, DataOptions, Dataset, load_dataset
+from feddiv.data.sources import cifar10
+from feddiv.errors import UserError
+from feddiv.randomness import Streams
+
+
+def load(seed: int = 0, **options: object) -> Dataset:
+    return load_dataset(DataOptions.model_validate(options), Streams(seed))
+
+
+def test_digits_are_the_real_images_and_the_same_split_for_every_seed() -> None:
+    data, other = load(0), load(1)
+    assert (len(data.train), len(data.test)) == (1437, 360)
+    assert data.input_shape == (1, 8, 8)
+    assert data.train.inputs.dtype == torch.uint8
+    assert (data.train.inputs.min(), data.train.inputs.max()) == (0, 255)
+    assert data.classes == tuple("0123456789")
+    assert data.augment == Augment(pad=1)
+    assert data.truth is data.train.labels
+    assert torch.equal(data.train.inputs, other.train.inputs)
+    digest = hashlib.sha256(data.train.labels.numpy().astype("<i8").tobytes()).hexdigest()
+    assert digest[:16] == "6148cb9e203f16d5", "the split changed: old runs no longer compare"
+    every_class = torch.bincount(data.test.labels, minlength=10)
+    assert every_class.min() >= 20
+
+
+def test_normalised_training_digits_have_mean_zero_and_spread_one() -> None:
+    data = load()
+    normal = data.transform.plain(data.train.inputs)
+    assert normal.mean().item() == pytest.approx(0, abs=1e-5)
+    assert normal.std().item() == pytest.approx(1, abs=1e-4)
+
+
+def test_a_subset_is_chosen_by_the_seed() -> None:
+    whole, first, again, other = load(), *(load(s, images=100) for s in (1, 1, 2))
+    assert len(first.train) == 100
+    assert len(first.test) == 360
+    assert torch.equal(first.train.inputs, again.train.inputs)
+    assert not torch.equal(first.train.inputs, other.train.inputs)
+    assert first.truth is not None
+    assert torch.equal(first.truth, first.train.labels)
+    assert (first.mean, first.std) == (whole.mean, whole.std)
+    rows = {row.tobytes() for row in whole.train.inputs.numpy()}
+    assert all(row.tobytes() in rows for row in first.train.inputs.numpy())
+    assert torch.equal(load(images=1437).train.inputs, whole.train.inputs)
+
+
+def test_augmentation_can_be_replaced() -> None:
+    data = load(augment={"pad": 2, "flip": True})
+    assert data.augment == data.transform.augment == Augment(pad=2, flip=True)
+    with pytest.raises(UserError, match=r"data\.augment\.pad=8: .*8x8"):
+        load(augment={"pad": 8})
+
+
+def test_what_cannot_be_loaded_is_refused_in_one_line() -> None:
+    with pytest.raises(UserError, match=r"data\.source=mnist: allowed are digits, cifar10, npz"):
+        load(source="mnist")
+    with pytest.raises(UserError, match=r"data\.images=1438: digits has 1437 training samples"):
+        load(images=1438)
+    with pytest.raises(UserError, match="digits are built in"):
+        load(path="somewhere")
+    with pytest.raises(ValidationError):
+        load(images=0)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_registry_describes_itself(name: str) -> None:
+    assert SOURCES[name].name == name
+    assert SOURCES[name].summary
+    assert "\n" not in SOURCES[name].summary
+
+
+def test_cifar10_is_read_from_its_python_files(
+    cifar_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = load(source="cifar10", path=cifar_folder)
+    assert (len(data.train), len(data.test)) == (50_000, 10_000)
+    assert data.input_shape == (3, 32, 32)
+    assert data.classes[:3] == ("airplane", "automobile", "bird")
+    assert torch.bincount(data.train.labels).tolist() == [5000] * 10
+    assert torch.bincount(data.test.labels).tolist() == [1000] * 10
+    assert data.train.labels[:5].tolist() == [6, 9, 9, 4, 1]
+    assert data.train.inputs[0, 0, 0].tolist() == [59, 62, 63]  # the frog's first pixel
+    assert data.augment == Augment(pad=4, flip=True)
+    assert data.mean == (0.485, 0.456, 0.406)
+    assert data.truth is data.train.labels
+
+    monkeypatch.setenv("FEDDIV_DATA", str(cifar_folder / cifar10.FOLDER))
+    assert cifar10.find_folder(None) == cifar_folder / cifar10.FOLDER
+
+
+def test_a_damaged_cifar_file_is_named(cifar_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / cifar10.FOLDER
+    folder.mkdir()
+    for name in cifar10.MD5:
+        (folder / name).symlink_to(cifar_folder / cifar10.FOLDER / name)
+    broken = folder / "data_batch_1"
+    broken.unlink()
+    with pytest.raises(UserError, match=r"data_batch_1: missing; unpack"):
+        load(source="cifar10", path=tmp_path)
+    shutil.copy(cifar_folder / cifar10.FOLDER / "data_batch_1", broken)
+    with broken.open("r+b") as file:
+        file.seek(1_000_000)
+        file.write(b"\x00\x01\x02")
+    with pytest.raises(UserError, match=r"data_batch_1: wrong checksum"):
+        load(source="cifar10", path=tmp_path)
+
+
+def test_a_missing_cifar_folder_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FEDDIV_DATA", raising=False)
+    with pytest.raises(UserError, match=r"set data\.path or FEDDIV_DATA"):
+        load(source="cifar10")
+    with pytest.raises(UserError, match=r"data\.path=.*nowhere: there is no such folder"):
+        load(source="cifar10", path=tmp_path / "nowhere")
+    monkeypatch.setenv("FEDDIV_DATA", str(tmp_path))
+    with pytest.raises(UserError, match=r"FEDDIV_DATA=.* holds no cifar-10-batches-py"):
+        load(source="cifar10")
+
+
+def test_a_cifar_pickle_is_not_read_before_its_checksum(tmp_path: Path) -> None:
+    folder = tmp_path / cifar10.FOLDER
+    folder.mkdir()
+    for name in cifar10.MD5:
+        np.save(folder / f"{name}.npy", np.zeros(1))
+        (folder / f"{name}.npy").rename(folder / name)
+    with pytest.raises(UserError, match=r"batches\.meta: wrong checksum"):
+        load(source="cifar10", path=tmp_path)
