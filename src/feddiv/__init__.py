@@ -1,1 +1,99 @@
-"""Federated learning when labels can't be trusted."""
+"""Federated learning when labels can't be trusted.
+
+The verbs of the command line: `run` trains and compares, `load` gives a trained model,
+`NoiseFilter` finds wrong labels from per-client scores alone.
+"""
+
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from feddiv.errors import UserError
+
+if TYPE_CHECKING:
+    from feddiv.config import Experiment, Overrides, Source, load_experiment
+    from feddiv.learning.filter import FilterOptions, NoiseFilter
+    from feddiv.learning.score import label_scores
+    from feddiv.runs.experiment import Watcher
+    from feddiv.runs.model import TrainedModel
+    from feddiv.runs.run import Run
+
+__all__ = [
+    "Experiment",
+    "FilterOptions",
+    "NoiseFilter",
+    "Run",
+    "TrainedModel",
+    "UserError",
+    "Watcher",
+    "__version__",
+    "label_scores",
+    "load",
+    "load_experiment",
+    "run",
+]
+
+__version__ = metadata.version("feddiv")
+
+# Imported when first asked for: they bring torch, which takes seconds.
+_HOMES = {
+    "Experiment": "feddiv.config",
+    "load_experiment": "feddiv.config",
+    "FilterOptions": "feddiv.learning.filter",
+    "NoiseFilter": "feddiv.learning.filter",
+    "label_scores": "feddiv.learning.score",
+    "Run": "feddiv.runs.run",
+    "TrainedModel": "feddiv.runs.model",
+    "Watcher": "feddiv.runs.experiment",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'feddiv' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def run(
+    experiment: "Source" = "quickstart",
+    overrides: "Overrides" = (),
+    *,
+    out: str | Path | None = None,
+    watcher: "Watcher | None" = None,
+) -> "Run":
+    """Train, compare with the methods of `against` on the same draw, and write it all down.
+
+    `experiment` is a preset's name, a TOML file, a tree of values or an `Experiment`; `overrides`
+    are `{"noise.rho": 0.5}` or `["noise.rho=0.5"]`. Without `out`, the run gets a new folder
+    under `runs/`. Raises `UserError`, with nothing written, if the run is not possible.
+
+    Example:
+        >>> run = feddiv.run("quickstart", {"rounds": 20}, out="runs/first")  # doctest: +SKIP
+        >>> run.summary["filter"]["f1"], run.column("test_accuracy")  # doctest: +SKIP
+        >>> feddiv.load(run.folder).predict(images)  # doctest: +SKIP
+    """
+    from feddiv.config import load_experiment
+    from feddiv.report.picture import save_picture
+    from feddiv.runs.experiment import Watcher, run_experiment
+    from feddiv.runs.record import RunFolder
+
+    settled = load_experiment(experiment, overrides)
+    preset = "experiment"
+    if isinstance(experiment, str | Path):
+        preset = Path(experiment).name.removesuffix(".toml")
+    label = f"{preset}-{settled.method.name}-seed{settled.seed}"
+    folder = RunFolder.new(label) if out is None else RunFolder(Path(out).expanduser())
+    result = run_experiment(settled, folder, watcher or Watcher())
+    save_picture(result)
+    return result
+
+
+def load(path: str | Path) -> "TrainedModel":
+    """The trained model of a run's folder (its last round), or of one .safetensors file."""
+    from feddiv.runs.model import load_model
+
+    return load_model(Path(path).expanduser())

@@ -1,10 +1,11 @@
 """The experiment: one typed, immutable value, read from TOML and `key=value` overrides."""
 
+import copy
 import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import tomli_w
 from pydantic import BaseModel, BeforeValidator, Field, SerializeAsAny, ValidationError
@@ -34,14 +35,18 @@ class WarmupOptions(Options):
     iterations: int = Field(0, ge=0)
 
 
-def _by_name(section: str, classes: Mapping[str, type[Options]]) -> BeforeValidator:
+_NAMED: Mapping[str, Mapping[str, type[Options]]] = {"partition": PARTITIONS, "noise": NOISES}
+
+
+def _by_name(section: str) -> BeforeValidator:
     """Validate a section as the class that its `name` says."""
+    classes = _NAMED[section]
 
     def validate(value: object) -> object:
         if not isinstance(value, Mapping):
             return value
         name = value.get("name")
-        if name not in classes:
+        if not isinstance(name, str) or name not in classes:
             raise UserError(f"{section}.name={name!r} is unknown; allowed: {', '.join(classes)}")
         return classes[name].model_validate(value)
 
@@ -70,8 +75,8 @@ class Experiment(Options):
     method: Annotated[SerializeAsAny[MethodOptions], BeforeValidator(_method)]
     data: DataOptions = DataOptions()
     clients: ClientsOptions = ClientsOptions()
-    partition: Annotated[SerializeAsAny[PartitionOptions], _by_name("partition", PARTITIONS)]
-    noise: Annotated[SerializeAsAny[NoiseOptions], _by_name("noise", NOISES)]
+    partition: Annotated[SerializeAsAny[PartitionOptions], _by_name("partition")]
+    noise: Annotated[SerializeAsAny[NoiseOptions], _by_name("noise")]
     model: ModelOptions = ModelOptions()
     train: TrainOptions = TrainOptions()
     warmup: WarmupOptions = WarmupOptions()
@@ -93,13 +98,27 @@ DEFAULTS: Mapping[str, Any] = {
 }
 
 
-def load_experiment(source: str | Path | None = None, overrides: Iterable[str] = ()) -> Experiment:
-    """The experiment of a preset or TOML file, with `key=value` overrides applied."""
-    tree = _merged(DEFAULTS, _read(source) if source is not None else {})
-    pairs = [_parsed(item) for item in overrides]
-    for key, value in sorted(pairs, key=lambda pair: pair[0] not in CHOICES):
+Source = str | Path | Mapping[str, Any] | Experiment
+Overrides = Iterable[str] | Mapping[str, Any]
+
+
+def load_experiment(source: Source | None = None, overrides: Overrides = ()) -> Experiment:
+    """The experiment of a preset, a TOML file or a tree of values, with overrides applied.
+
+    Overrides are `key=value` texts, or a mapping from dotted keys to values.
+    """
+    tree = _merged(copy.deepcopy(DEFAULTS), {} if source is None else _tree(source))
+    if isinstance(overrides, str):
+        raise UserError(f"overrides={overrides!r}: give a list, as in [{overrides!r}]")
+    pairs = overrides.items() if isinstance(overrides, Mapping) else map(_parsed, overrides)
+    for key, value in sorted(pairs, key=lambda pair: _precedence(pair[0])):
         _choose(tree, key, value) if key in CHOICES else _put(tree, key.split("."), value)
     return validated(tree)
+
+
+def _precedence(key: str) -> int:
+    """Choices first, in their order: a method is chosen before its variant, whatever was typed."""
+    return CHOICES.index(key) if key in CHOICES else len(CHOICES)
 
 
 def validated(tree: Mapping[str, Any]) -> Experiment:
@@ -107,14 +126,16 @@ def validated(tree: Mapping[str, Any]) -> Experiment:
     try:
         experiment = Experiment.model_validate(tree)
     except ValidationError as error:
-        raise UserError(_one_line(error)) from None
+        raise UserError(_one_line(error, tree)) from None
     budget = experiment.budget
     if budget.warmup_rounds >= budget.rounds:
         raise UserError(
             f"warmup.iterations={budget.warmup_iterations} takes {budget.warmup_rounds} of "
             f"rounds={budget.rounds} (iterations / clients.fraction): leave at least one"
         )
-    for other in experiment.against:
+    for place, other in enumerate(experiment.against):
+        if other in experiment.against[:place]:
+            raise UserError(f"against: {other!r} is named twice")
         name, _, variant = other.partition(":")
         variant_options(name, variant or method_class(name).Options.model_fields["variant"].default)
     return experiment
@@ -128,28 +149,39 @@ def to_toml(experiment: Experiment) -> str:
 def presets() -> dict[str, str]:
     """Preset names and their descriptions."""
     files = sorted(_preset_folder().iterdir(), key=lambda file: file.name)
-    names = [file for file in files if file.name.endswith(".toml")]
-    return {
-        file.name.removesuffix(".toml"): tomllib.loads(file.read_text()).get("description", "")
-        for file in names
+    trees = {
+        file.name.removesuffix(".toml"): tomllib.loads(file.read_text(encoding="utf-8"))
+        for file in files
+        if file.name.endswith(".toml")
     }
+    return {name: tree.get("description", "") for name, tree in trees.items()}
 
 
 def _preset_folder() -> Any:
     return resources.files("feddiv") / "presets"
 
 
+def _tree(source: Source) -> dict[str, Any]:
+    if isinstance(source, Experiment):
+        return source.model_dump(mode="json", exclude_none=True)
+    return _read(source) if isinstance(source, str | Path) else copy.deepcopy(dict(source))
+
+
 def _read(source: str | Path) -> dict[str, Any]:
     path = Path(source)
-    if path.suffix == ".toml" or path.exists():
+    if source in presets():
+        text = (_preset_folder() / f"{source}.toml").read_text(encoding="utf-8")
+    elif path.suffix == ".toml" or path.exists():
         try:
-            text = path.read_text()
+            text = path.read_text(encoding="utf-8")
         except OSError as error:
             raise UserError(f"config file {path}: {error.strerror or error}") from None
-    elif (file := _preset_folder() / f"{source}.toml").is_file():
-        text = file.read_text()
+        except UnicodeDecodeError as error:
+            raise UserError(f"config file {path} is not TOML: {error}") from None
     else:
-        raise UserError(f"{str(source)!r} is no file and no preset; presets: {', '.join(presets())}")
+        raise UserError(
+            f"{str(source)!r} is no file and no preset; there are {', '.join(presets())}"
+        )
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -193,11 +225,11 @@ def _merged(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _one_line(error: ValidationError) -> str:
+def _one_line(error: ValidationError, tree: Mapping[str, Any]) -> str:
     first, *more = error.errors()
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        text = f"{key} is an unknown key; allowed here: {', '.join(_siblings(first['loc']))}"
+        text = f"{key} is an unknown key; allowed here: {', '.join(_siblings(first['loc'], tree))}"
     else:
         said = first["msg"].removeprefix("Value error, ")
         given = "" if isinstance(first["input"], Mapping) else f"={first['input']!r}"
@@ -205,12 +237,19 @@ def _one_line(error: ValidationError) -> str:
     return text + (f" (and {len(more)} more)" if more else "")
 
 
-def _siblings(location: tuple[int | str, ...]) -> list[str]:
+def _siblings(location: tuple[int | str, ...], tree: Mapping[str, Any]) -> list[str]:
     """The keys that are allowed where an unknown one was found."""
     model: type[BaseModel] = Experiment
     for part in location[:-1]:
-        annotation = model.model_fields[str(part)].annotation
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            break
-        model = annotation
+        model = _section(model, str(part), tree)
     return list(model.model_fields)
+
+
+def _section(model: type[BaseModel], field: str, tree: Mapping[str, Any]) -> type[BaseModel]:
+    """The class of a section: by the name it holds where it has several."""
+    if model is Experiment and field in ("method", "partition", "noise"):
+        name = tree[field]["name"]
+        return method_class(name).Options if field == "method" else _NAMED[field][name]
+    annotation = model.model_fields[field].annotation
+    kinds = [annotation, *get_args(annotation)]  # `Augment | None` is a section too
+    return next(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel))

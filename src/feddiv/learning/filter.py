@@ -125,7 +125,7 @@ class NoiseFilter:
             tolerance=SAMPLE_TOLERANCE,
             steps=self.options.em_steps,
         )
-        return np.concatenate([mixture.means, mixture.variances, mixture.weights])
+        return mixture.packed()
 
     def from_mixtures(self, mixtures: Array, sizes: npt.NDArray[np.generic]) -> "NoiseFilter":
         """Server, `mean`: the n_k-weighted mean of clients' parameters [K, 6] (Eq. M-Step-at-Server)."""

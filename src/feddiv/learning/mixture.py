@@ -21,6 +21,15 @@ class Mixture:
     variances: Array
     weights: Array
 
+    @classmethod
+    def unpacked(cls, numbers: Array) -> "Mixture":
+        """From the six numbers that cross the network."""
+        return cls(numbers[0:2], numbers[2:4], numbers[4:6])
+
+    def packed(self) -> Array:
+        """The six numbers that cross the network: means, variances, weights."""
+        return np.concatenate([self.means, self.variances, self.weights])
+
     def log_joint(self, values: Array) -> Array:
         """Log of weight times density, [2, n]."""
         deviation = values[None, :] - self.means[:, None]

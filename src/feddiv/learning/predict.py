@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -29,3 +31,10 @@ def predict(
         rows = torch.arange(len(samples))
     answer = forward or (lambda nets, inputs: nets["net"](inputs))
     return torch.cat([answer(nets, samples.plain(chunk)) for chunk in rows.split(CHUNK)])
+
+
+def predict_array(
+    net: nn.Module, samples: Samples, rows: Tensor | None = None
+) -> npt.NDArray[np.float64]:
+    """`predict` as a float64 array, for scores and filters."""
+    return predict(net, samples, rows).double().cpu().numpy()

@@ -1,15 +1,20 @@
 """The predictive-consistency sampler (PCS): keep samples on which two models agree."""
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from pydantic import Field
 
+from feddiv.learning.division import Division
 from feddiv.learning.score import debias, log_softmax
+from feddiv.learning.train import Selection
 from feddiv.options import Options
 
 Array = npt.NDArray[np.float64]
+Labels = npt.NDArray[np.int64]
 
 
 class SamplerOptions(Options):
@@ -23,7 +28,7 @@ class SamplerOptions(Options):
     confident_only: float = Field(0.0, ge=0, le=1)  # p-hat averages samples above this confidence
 
 
-def debiased_labels(logits: Array, bias: Array, xi: float) -> npt.NDArray[np.int64]:
+def debiased_labels(logits: Array, bias: Array, xi: float) -> Labels:
     """y-tilde = argmax[f(x) - xi log p-hat] (Eq. Logit-Debias); logits [n, C], bias [C]."""
     return np.asarray(debias(logits, bias, xi).argmax(axis=1))
 
@@ -42,3 +47,56 @@ def update_bias(bias: Array, logits: Array, options: SamplerOptions) -> Array:
     if not len(probabilities):
         return bias
     return np.asarray(options.momentum * bias + (1 - options.momentum) * probabilities.mean(axis=0))
+
+
+class Reselection:
+    """Which samples each local epoch trains on: D_k, D_clean, D_clean + D_relab, or D_resel.
+
+    `logits` are the global model's. `relabelled_train` says whether relabelled samples may train
+    in this visit, `stale` has the client's own de-biased labels of its last visit, for
+    `timing=visit`. `local_logits(rows)` asks the model being trained.
+    """
+
+    def __init__(
+        self,
+        options: SamplerOptions,
+        division: Division,
+        logits: Array,
+        bias: Array,
+        *,
+        visits: int,
+        relabelled_train: bool,
+        stale: Labels | None,
+        local_logits: Callable[[torch.Tensor], Array],
+    ) -> None:
+        self.options, self.bias, self.logits = options, bias, logits
+        self.predicted, self.labels = logits.argmax(axis=1), division.labels
+        self.local_logits = local_logits
+        self.kept: list[Labels] = []
+
+        early = options.enabled and visits < options.after_visits
+        sampling = options.enabled and division.noisy_client and not early
+        self.every_epoch = sampling and options.timing == "epoch"
+        self.consistent = np.ones_like(division.clean)
+        if options.timing == "visit" and stale is not None:
+            self.consistent = stale == self.predicted
+        candidates = division.candidates
+        if division.noisy_client and (early or not relabelled_train):
+            candidates = division.clean
+        if sampling and options.timing == "visit":
+            candidates = candidates & self.consistent
+        self.rows = np.flatnonzero(candidates)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __call__(self, epoch: int) -> Selection:
+        """The samples on which y-hat and y-tilde agree (Eq. Reselect), with their labels."""
+        rows = self.rows
+        if self.every_epoch and len(rows):
+            # In the first epoch the local model still is the global one, whose logits are known.
+            fresh = self.logits[rows] if epoch == 0 else self.local_logits(torch.from_numpy(rows))
+            agree = debiased_labels(fresh, self.bias, self.options.xi) == self.predicted[rows]
+            rows = rows[agree]
+        self.kept.append(rows)
+        return torch.from_numpy(rows), torch.from_numpy(self.labels[rows])

@@ -1,0 +1,129 @@
+"""The commands. What needs torch is imported inside them, so that `--help` is quick."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import click
+import typer
+
+import feddiv
+from feddiv.errors import UserError
+
+app = typer.Typer(
+    name="feddiv",
+    help="Federated learning when labels can't be trusted.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+What = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[PRESET|FILE.toml] [KEY=VALUE]...",
+        help="A preset or a TOML file (default: quickstart), then settings such as "
+        "noise.rho=0.8 rounds=40 method.name=fedavg.",
+        show_default=False,
+    ),
+]
+Kind = Literal["methods", "datasets", "partitions", "noise", "models", "presets"]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; a user's error is one line on stderr and exit code 2."""
+    try:
+        code = app(args=arguments, prog_name="feddiv", standalone_mode=False)
+    except UserError as error:
+        _refuse(str(error))
+    except click.ClickException as error:
+        _refuse(f"{error.format_message()} (feddiv --help tells more)")
+    raise SystemExit(code or 0)
+
+
+def _refuse(reason: str) -> None:
+    typer.echo(f"feddiv: error: {' '.join(reason.split())}", err=True)
+    raise SystemExit(2)
+
+
+@app.callback(invoke_without_command=True)
+def _top(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"feddiv {feddiv.__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def run(
+    what: What = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the run; without it, a new one under runs/."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Train, compare on the same draw, and say where it all was written."""
+    from feddiv.cli.progress import progress
+    from feddiv.cli.summary import print_summary
+
+    source, overrides = _split(what)
+    with progress(quiet=quiet) as watcher:
+        try:
+            result = feddiv.run(source, overrides, out=out, watcher=watcher)
+        except KeyboardInterrupt:
+            watcher.close()
+            typer.echo(f"feddiv: stopped; {watcher.whereabouts()}", err=True)
+            raise typer.Exit(130) from None
+    print_summary(result)
+
+
+@app.command()
+def show(what: What = None) -> None:
+    """Print the resolved experiment as TOML, without running it."""
+    from feddiv.config import load_experiment, to_toml
+
+    typer.echo(to_toml(load_experiment(*_split(what))), nl=False)
+
+
+@app.command("list")
+def list_(
+    kind: Annotated[Kind | None, typer.Argument(help="Only these.", show_default=False)] = None,
+) -> None:
+    """Print what there is to choose from."""
+    from feddiv.cli.listing import print_lists
+
+    print_lists(kind)
+
+
+@app.command()
+def predict(
+    model: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A run's folder, or a .safetensors file.")
+    ],
+    data: Annotated[
+        Path,
+        typer.Option(help="An .npz file (array x), an .npy file, an image or a folder of images."),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="Where to write; without it, stdout.")
+    ] = None,
+) -> None:
+    """Use a trained model: sample, predicted_label and confidence as CSV."""
+    from feddiv.cli.prediction import write_predictions
+
+    trained = feddiv.load(model)
+
+    def skipped(line: str) -> None:
+        typer.echo(f"feddiv: {line}", err=True)
+
+    write_predictions(trained, data.expanduser(), out, skipped)
+
+
+def _split(what: list[str] | None) -> tuple[str, list[str]]:
+    """The experiment and its overrides; an argument with = in it is an override."""
+    first, *rest = what or ["quickstart"]
+    return ("quickstart", [first, *rest]) if "=" in first else (first, rest)

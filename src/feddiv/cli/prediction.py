@@ -1,0 +1,43 @@
+"""Predictions as CSV."""
+
+import csv
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO
+
+from feddiv.errors import UserError
+from feddiv.runs.inputs import read_inputs
+from feddiv.runs.model import TrainedModel
+
+
+def write_predictions(
+    model: TrainedModel, data: Path, out: Path | None, skipped: Callable[[str], None]
+) -> None:
+    """Predict every sample at `data`; the file appears when it is complete."""
+    if out is None:
+        _write(model, data, sys.stdout, skipped)
+        return
+    temporary = out.with_name(out.name + ".part")
+    try:
+        with temporary.open("w", newline="", encoding="utf-8") as file:
+            _write(model, data, file, skipped)
+        os.replace(temporary, out)
+    except OSError as error:
+        raise UserError(f"--out {out}: cannot be written ({error.strerror or error})") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _write(model: TrainedModel, data: Path, file: TextIO, skipped: Callable[[str], None]) -> None:
+    rows = csv.writer(file, lineterminator="\n")
+    started = False
+    for chunk in read_inputs(data, model.card.input_shape, skipped):
+        probabilities = model.predict_proba(chunk.inputs)
+        if not started:  # only now is it sure that there is anything to write
+            rows.writerow(["sample", "predicted_label", "confidence"])
+            started = True
+        for name, row in zip(chunk.names, probabilities, strict=True):
+            best = int(row.argmax())
+            rows.writerow([name, model.classes[best], f"{row[best]:.6f}"])

@@ -1,0 +1,164 @@
+"""How a run goes on: a live line on a terminal, plain lines elsewhere, both on stderr."""
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from feddiv.runs.experiment import Watcher
+from feddiv.runs.loop import Record
+from feddiv.runs.record import RunFolder
+from feddiv.runs.run import Prepared, Run
+
+PLAIN_LINES = 40  # about so many per run where nobody looks on
+
+
+def progress(*, quiet: bool) -> "Quiet":
+    """The display that suits where stderr goes."""
+    console = Console(stderr=True, highlight=False)
+    if quiet:
+        return Quiet()
+    return Live(console) if console.is_terminal else Plain(console)
+
+
+def duration(seconds: float) -> str:
+    """In the two units that matter."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+@dataclass
+class Standing:
+    """Where one run stands."""
+
+    name: str
+    rounds: int
+    turns: int
+    started: float = field(default_factory=time.monotonic)
+    best: float = 0.0
+    spent: float = 0.0
+    words: str = ""
+
+    def note(self, line: Record) -> None:
+        """Take in the record of a round."""
+        accuracy = line["test_accuracy"]
+        self.best = max(self.best, accuracy)
+        self.spent = min(float(line["round"]), self.rounds)
+        self.words = f"accuracy {accuracy:.1%}  best {self.best:.1%}"
+        f1 = (line["filter"] or {}).get("f1")
+        if f1 is not None:
+            self.words += f"  filter F1 {f1:.3f}"
+
+    @property
+    def place(self) -> str:
+        """Round of rounds; a turn of warm-up may be worth several."""
+        return f"round {round(self.spent):{len(str(self.rounds))}} of {self.rounds}"
+
+    @property
+    def left(self) -> str:
+        """Time left at the pace so far."""
+        passed = time.monotonic() - self.started
+        rest = (self.rounds - self.spent) * passed / self.spent if self.spent else 0.0
+        return f"{duration(rest)} left" if rest else ""
+
+
+class Quiet(Watcher):
+    """Says nothing, and remembers where the runs are written."""
+
+    def __init__(self) -> None:
+        self.folder: Path | None = None
+        self.standing = Standing("", 1, 1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+
+    def whereabouts(self) -> str:
+        """What is left of runs that were stopped."""
+        if self.folder is None or not self.folder.exists():
+            return "nothing was written"
+        return f"what was written stays in {self.folder}"
+
+    def starts(self, name: str, prepared: Prepared, folder: RunFolder) -> None:
+        """Remember the first folder: the others are inside it."""
+        self.folder = self.folder or folder.path
+        self.standing = Standing(name, prepared.experiment.rounds, prepared.turns)
+
+    def round(self, line: Record) -> None:
+        """Keep up."""
+        self.standing.note(line)
+
+
+class Plain(Quiet):
+    """One line a round; fewer where there are very many."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self.console = console
+
+    def round(self, line: Record) -> None:
+        """Print the round if it is its turn."""
+        super().round(line)
+        standing, turn = self.standing, line["turn"]
+        every = max(1, standing.turns // PLAIN_LINES)
+        if turn % every and turn != standing.turns:
+            return
+        parts = [standing.name, standing.place, standing.words, standing.left]
+        self.console.print("  ".join(part for part in parts if part), soft_wrap=True, markup=False)
+
+
+class Live(Quiet):
+    """A bar for each run."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self.bars = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=max(4, min(20, console.width - 86))),
+            TextColumn("{task.fields[place]}"),
+            TextColumn("{task.fields[words]}"),
+            TextColumn("{task.fields[left]}", style="dim"),
+            console=console,
+        )
+        self.task = TaskID(0)
+
+    def close(self) -> None:
+        """Stop redrawing; the bars stay on the screen."""
+        self.bars.stop()
+
+    def starts(self, name: str, prepared: Prepared, folder: RunFolder) -> None:
+        """A new bar under those of the runs before."""
+        super().starts(name, prepared, folder)
+        self.bars.start()
+        standing = self.standing
+        self.task = self.bars.add_task(
+            name, total=standing.rounds, place=standing.place, words="", left=""
+        )
+
+    def round(self, line: Record) -> None:
+        """Move on."""
+        super().round(line)
+        standing = self.standing
+        self.bars.update(
+            self.task,
+            completed=standing.spent,
+            place=standing.place,
+            words=standing.words,
+            left=standing.left,
+        )
+
+    def ends(self, run: Run) -> None:
+        """Where time left stood, the time it took."""
+        self.bars.update(self.task, left=duration(run.summary["seconds"]))

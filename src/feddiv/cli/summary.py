@@ -1,0 +1,62 @@
+"""The end of a run, in a table that fits a small terminal."""
+
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from feddiv.cli.progress import duration
+from feddiv.report.picture import PICTURE
+from feddiv.runs.experiment import title
+from feddiv.runs.run import Run
+
+
+def print_summary(run: Run) -> None:
+    """All runs of an experiment side by side, and where they are."""
+    console = Console(highlight=False)
+    console.print(_heading(run), soft_wrap=True, markup=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("method")
+    for column in ("last ten", "best", "last", "filter F1", "flagged", "time"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_row(Text(title(run.experiment), style="bold"), *_cells(run.summary))
+    for name, rival in run.against.items():
+        table.add_row(Text(name), *_cells(rival.summary))
+    console.print(table)
+    for line in (
+        "Test accuracy: mean of the last ten rounds, best round on the test set, last round.",
+        f"Written to {run.folder}",
+        f"Picture    {run.folder / PICTURE}",
+        f"Model      {run.folder / 'model.safetensors'}",
+    ):
+        console.print(line, soft_wrap=True, markup=False)
+
+
+def _heading(run: Run) -> str:
+    experiment, summary = run.experiment, run.summary
+    clients = len(np.unique(run.assessment["client"]))
+    wrong = summary.get("wrong")
+    labels = "" if wrong is None else f", {wrong:.1%} of the given labels wrong"
+    return (
+        f"{summary['dataset']}, {clients} clients, {experiment.rounds} rounds, "
+        f"seed {experiment.seed}{labels}"
+    )
+
+
+def _cells(summary: dict[str, Any]) -> list[str]:
+    quality = summary["filter"] or {}
+    return [
+        _percent(summary["mean_last10_test_accuracy"]),
+        _percent(summary["best_test_accuracy"]),
+        _percent(summary["last_test_accuracy"]),
+        "-" if quality.get("f1") is None else f"{quality['f1']:.3f}",
+        _percent(summary["flagged"]),
+        duration(summary["seconds"]),
+    ]
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"

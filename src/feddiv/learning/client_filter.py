@@ -1,0 +1,93 @@
+"""A client's side of the federated filter: its scores, its decisions, what it uploads."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from feddiv.learning.filter import FilterOptions, NoiseFilter
+from feddiv.learning.mixture import Mixture
+from feddiv.learning.score import debias, label_scores, log_softmax
+
+Array = npt.NDArray[np.float64]
+Labels = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class FilterMemory:
+    """What the client last uploaded, so that it can upload changes; it stays at the client."""
+
+    summary: Array | None = None  # histogram or mixture of its scores
+    softmax: Array | None = None  # summed over its samples
+
+
+class ClientFilter:
+    """The filter a client received, together with what it remembers.
+
+    `received` may hold `mixture`, the six numbers of W^(t), and `bias`, p-bar.
+    """
+
+    def __init__(
+        self,
+        options: FilterOptions,
+        classes: int,
+        memory: FilterMemory,
+        received: Mapping[str, Array],
+    ) -> None:
+        self.options, self.classes, self.memory = options, classes, memory
+        self.bias = received.get("bias")
+        shared = received.get("mixture")
+        self.filter = NoiseFilter(
+            options, classes, None if shared is None else Mixture.unpacked(shared)
+        )
+        if options.scope == "local":
+            self.filter = self._own()
+
+    def _own(self) -> NoiseFilter:
+        """With scope=local: the filter that the client's own scores gave at its last visit."""
+        blank = NoiseFilter(self.options, self.classes)
+        if self.memory.summary is None:
+            return blank
+        if self.options.aggregate == "histogram":
+            return blank.from_histogram(self.memory.summary)
+        return replace(blank, mixture=Mixture.unpacked(self.memory.summary))
+
+    def scores(self, logits: Array, labels: Labels) -> Array:
+        """How suspicious each label [n] is under logits [n, C]."""
+        bias = softmax_mean(logits) if self.options.debias == "local" else self.bias
+        return label_scores(debias(logits, bias), labels, self.options.score)
+
+    def p_clean(self, scores: Array, labels: Labels, truth: Labels | None) -> Array:
+        """p(clean) [n]; the truth is looked at with scope=perfect only."""
+        if self.options.scope != "perfect":
+            return self.filter.p_clean(scores)
+        if truth is None:
+            raise ValueError("filter.scope=perfect needs true labels, and this data has none")
+        return (labels == truth).astype(np.float64)
+
+    def upload(self, scores: Array) -> tuple[dict[str, Array], FilterMemory]:
+        """Local filter training: a mixture fitted from W^(t), or the change of the histogram."""
+        summary = self.filter.summarise(self.filter.scale(scores))
+        if summary is None or self.options.scope == "perfect":
+            return {}, self.memory
+        before, memory = self.memory.summary, replace(self.memory, summary=summary)
+        if self.options.scope == "local":
+            return {}, memory
+        if self.options.aggregate == "mean":
+            return {"mixture": summary}, memory
+        whole = before is None or self.options.members == "round"
+        return {"histogram": summary if whole else summary - before}, memory
+
+    def upload_bias(self, logits: Array) -> tuple[dict[str, Array], FilterMemory]:
+        """The change of this client's part of p-bar under the received model."""
+        if self.options.debias != "global" or self.options.scope == "perfect":
+            return {}, self.memory
+        softmax = softmax_mean(logits) * len(logits)
+        before, memory = self.memory.softmax, replace(self.memory, softmax=softmax)
+        return {"softmax": softmax if before is None else softmax - before}, memory
+
+
+def softmax_mean(logits: Array) -> Array:
+    """The mean prediction [C] over samples [n, C]."""
+    return np.asarray(np.exp(log_softmax(logits)).mean(axis=0))

@@ -1,0 +1,162 @@
+"""One picture of a run: accuracy by round, and what its filter sees in the given labels."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from feddiv.learning.filter import FilterOptions, NoiseFilter
+from feddiv.learning.mixture import Mixture
+from feddiv.runs.experiment import title
+from feddiv.runs.run import Run
+
+Array = npt.NDArray[np.float64]
+
+# Okabe and Ito's colours, which the colour-blind can tell apart.
+BLUE, VERMILLION = "#0072B2", "#D55E00"
+RIVALS = ("#666666", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+INK, FAINT = "#333333", "#F0F0F0"
+BINS = 48
+PICTURE = "picture.png"
+SCORES = {
+    "log_odds": "log-odds against the given label",
+    "cross_entropy": "cross-entropy of the given label",
+    "bounded": "bounded cross-entropy of the given label",
+}
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of all given labels as the filter sees them, and what is known about the labels."""
+
+    values: Array  # [n]
+    wrong: npt.NDArray[np.bool_] | None  # [n], where true labels are known
+    mixture: Mixture | None  # the filter at the end of the run
+    axis: str
+
+    @classmethod
+    def of(cls, run: Run) -> "Scores | None":
+        """None where the method gives no scores."""
+        table = run.assessment
+        if "score" not in table or not len(table["score"]):
+            return None
+        options = getattr(run.experiment.method, "filter", None)
+        values = np.asarray(table["score"], np.float64)
+        axis = "score of the given label"
+        if isinstance(options, FilterOptions):
+            values = _scaled(values, table["client"], NoiseFilter(options))
+            axis = SCORES.get(options.score, options.score)
+            axis += ", 0 to 1 at each client" if options.scale == "minmax" else ""
+        truth = table.get("true_label")
+        wrong = None if truth is None else table["given_label"] != truth
+        return cls(values, wrong, _mixture(run.rounds[-1]), axis)
+
+
+def _scaled(values: Array, clients: npt.NDArray[Any], noise_filter: NoiseFilter) -> Array:
+    result = np.empty_like(values)
+    for client in np.unique(clients):
+        rows = clients == client
+        result[rows] = noise_filter.scale(values[rows])
+    return result
+
+
+def _mixture(line: Mapping[str, Any]) -> Mixture | None:
+    numbers = line.get("mixture")
+    if numbers is None:
+        return None
+    array = np.asarray(numbers, np.float64)
+    return Mixture(array[0:2], array[2:4], array[4:6])
+
+
+def save_picture(run: Run) -> Path:
+    """Write the picture into the run's folder."""
+    figure = draw_picture(run)
+    path = run.folder / PICTURE
+    figure.savefig(path, dpi=150, facecolor="white")
+    return path
+
+
+def draw_picture(run: Run) -> Figure:
+    """Accuracy on the left; the scores on the right, where the method has any."""
+    scores = Scores.of(run)
+    figure = Figure(figsize=(6.2 if scores is None else 11.5, 4.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    widths = 1 if scores is None else 2
+    panels = figure.subplots(1, widths, squeeze=False, gridspec_kw={"wspace": 0.06})[0]
+    draw_accuracy(panels[0], run)
+    if scores is not None:
+        draw_scores(panels[1], scores)
+    return figure
+
+
+def draw_accuracy(axes: Axes, run: Run) -> None:
+    """Test accuracy by communication round, the rivals' behind the run's own."""
+    _dress(axes, "Test accuracy by round", "communication round", "test accuracy")
+    for place, (name, rival) in enumerate(run.against.items()):
+        _line(axes, name, rival, color=RIVALS[place % len(RIVALS)], linewidth=1.3)
+    _line(axes, title(run.experiment), run, color=BLUE, linewidth=2.2)
+
+    rounds = run.rounds_spent
+    warm = [line["round"] for line in run.rounds if line["stage"] == "warmup"]
+    axes.set_xlim(0, rounds.max())
+    low = min(np.nanmin(each.column("test_accuracy")) for each in (run, *run.against.values()))
+    axes.set_ylim(max(0.0, low - 0.05), 1.02)
+    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+    if warm:
+        axes.axvspan(0, max(warm), color=FAINT, zorder=0)
+        axes.annotate(
+            "warm-up", (max(warm) / 2, 0.985), xycoords=("data", "axes fraction"),
+            ha="center", va="top", fontsize=8.5, color="#777777",
+        )  # fmt: skip
+    handles, labels = axes.get_legend_handles_labels()
+    axes.legend(handles[::-1], labels[::-1], loc="lower right", frameon=False)
+
+
+def _line(axes: Axes, name: str, run: Run, *, color: str, linewidth: float) -> None:
+    accuracy = run.column("test_accuracy")
+    label = f"{name}, last ten rounds {run.summary['mean_last10_test_accuracy']:.1%}"
+    marker = "o" if len(accuracy) < 3 else None  # a line of one round would not show
+    axes.plot(
+        run.rounds_spent, accuracy, color=color, linewidth=linewidth, label=label, marker=marker
+    )
+
+
+def draw_scores(axes: Axes, scores: Scores) -> None:
+    """How many labels have which score, and the filter's two densities scaled to counts."""
+    _dress(axes, "What the filter sees at the end", scores.axis, "labels")
+    edges = np.histogram_bin_edges(scores.values, bins=BINS)
+    if scores.wrong is None:
+        groups, colors, names = [scores.values], ["#BBBBBB"], ["given labels"]
+    else:
+        right, wrong = scores.values[~scores.wrong], scores.values[scores.wrong]
+        groups, colors = [right, wrong], [BLUE, VERMILLION]
+        names = [f"right labels ({len(right):,})", f"wrong labels ({len(wrong):,})"]
+    axes.hist(groups, bins=list(edges), stacked=True, color=colors, label=names, alpha=0.45)
+    if scores.mixture is not None:
+        _densities(axes, scores.mixture, edges, len(scores.values))
+    axes.set_xlim(edges[0], edges[-1])
+    axes.legend(loc="best", frameon=False)
+
+
+def _densities(axes: Axes, mixture: Mixture, edges: Array, count: int) -> None:
+    grid = np.linspace(edges[0], edges[-1], 400)
+    curves = np.exp(mixture.log_joint(grid)) * count * (edges[1] - edges[0])
+    for curve, color, name in zip(curves, (BLUE, VERMILLION), ("clean", "noisy"), strict=True):
+        axes.plot(grid, curve, color=color, linewidth=2, label=f"filter: {name}")
+
+
+def _dress(axes: Axes, heading: str, across: str, up: str) -> None:
+    axes.set_title(heading, loc="left", fontsize=12, fontweight="bold", color=INK)
+    axes.set_xlabel(across, color=INK)
+    axes.set_ylabel(up, color=INK)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(colors=INK)
+    axes.set_axisbelow(True)
+    axes.grid(axis="y", color="#E6E6E6", linewidth=0.8)

@@ -1,0 +1,1 @@
+"""Runs: the one round loop, and what it writes."""

@@ -1,0 +1,31 @@
+"""Test accuracy: overall, per class, balanced."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from feddiv.learning.score import log_softmax
+from feddiv.methods.contract import Diary
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Test labels [N] that logits are measured against."""
+
+    labels: npt.NDArray[np.int64]
+    classes: int
+
+    def measure(self, logits: npt.NDArray[np.float32]) -> Diary:
+        """Accuracy, balanced accuracy over the classes that occur, per class, mean loss."""
+        right = logits.argmax(axis=1) == self.labels
+        counts = np.bincount(self.labels, minlength=self.classes)
+        hits = np.bincount(self.labels, weights=right, minlength=self.classes)
+        per_class = [float(h / n) if n else None for h, n in zip(hits, counts, strict=True)]
+        log_p = log_softmax(logits.astype(np.float64))
+        return {
+            "test_accuracy": float(right.mean()),
+            "balanced_accuracy": float(np.mean([a for a in per_class if a is not None])),
+            "test_loss": float(-log_p[np.arange(len(right)), self.labels].mean()),
+            "per_class_accuracy": per_class,
+        }

@@ -1,0 +1,53 @@
+"""Lines of a run's journal: one per visit, one per round.
+
+A method's diary may use these keys, which mean the same for all methods: `filter` (counts of a
+`Confusion`), `memorised` and `wrong` (wrong given labels that the received model predicts, and
+how many there are), `noise_level` and `true_noise_level`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from feddiv.learning.quality import Confusion
+from feddiv.methods.contract import Diary, Reply, Visit
+
+
+def client_line(kind: str, reply: Reply, diary: Diary) -> dict[str, Any]:
+    """The line of one visit."""
+    head = {"client": reply.client, "kind": kind, "samples": reply.samples}
+    return {**head, **reply.metrics, **diary}
+
+
+def round_line(visits: Sequence[Visit[Any]]) -> dict[str, Any]:
+    """What all visits of a round say together."""
+    moved = [v.reply.metrics["divergence"] for v in visits if "divergence" in v.reply.metrics]
+    line: dict[str, Any] = {
+        "visits": len(visits),
+        "divergence": sum(moved) / len(moved) if moved else None,
+    }
+    diaries = [visit.diary for visit in visits]
+    line |= {"filter": _pooled_filter(diaries), "memorisation": _memorisation(diaries)}
+    for key in ("clean", "noisy", "relabelled"):
+        told = [diary[key] for diary in diaries if key in diary]
+        line |= {key: sum(told)} if told else {}
+    return line
+
+
+def _pooled_filter(diaries: Sequence[Diary]) -> dict[str, Any] | None:
+    counted = [Confusion(**diary["filter"]) for diary in diaries if "filter" in diary]
+    if not counted:
+        return None
+    total = counted[0]
+    for confusion in counted[1:]:
+        total = total + confusion
+    gaps = [
+        abs(diary["noise_level"] - diary["true_noise_level"])
+        for diary in diaries
+        if "true_noise_level" in diary
+    ]
+    return {**total.measures(), "noise_level_error": sum(gaps) / len(gaps)}
+
+
+def _memorisation(diaries: Sequence[Diary]) -> float | None:
+    wrong = sum(diary.get("wrong", 0) for diary in diaries)
+    return sum(diary.get("memorised", 0) for diary in diaries) / wrong if wrong else None

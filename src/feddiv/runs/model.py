@@ -1,0 +1,132 @@
+"""Trained models on disk: safetensors whose header says how to use them."""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import nn
+
+from feddiv.data import Augment, Transform
+from feddiv.errors import UserError
+from feddiv.learning.average import StateDict, Weights
+from feddiv.learning.predict import CHUNK
+from feddiv.learning.train import TrainOptions
+from feddiv.methods.contract import Budget
+from feddiv.methods.registry import method_class
+from feddiv.nets import ModelOptions, build_net
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """What one needs beside the weights to predict with them."""
+
+    net: str
+    input_shape: tuple[int, ...]
+    classes: tuple[str, ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    method: dict[str, Any]
+
+
+def save_weights(path: Path, weights: Weights, card: ModelCard) -> None:
+    """Write atomically; tensors are named `model/entry`."""
+    tensors = {
+        f"{model}/{key}": value.contiguous()
+        for model, state in weights.items()
+        for key, value in state.items()
+    }
+    temporary = path.with_name(path.name + ".part")
+    save_file(tensors, temporary, metadata={"feddiv": json.dumps(asdict(card))})
+    os.replace(temporary, path)
+
+
+class TrainedModel:
+    """A trained model, ready to predict.
+
+    Give raw samples as the data source has them: uint8 images [N, H, W, C] or float feature
+    vectors [N, D]; normalisation is part of the model.
+    """
+
+    def __init__(self, card: ModelCard, nets: dict[str, nn.Module]) -> None:
+        self.card, self.classes, self.nets = card, card.classes, nets
+        self._transform = Transform(card.mean, card.std, Augment())
+        kind = method_class(card.method["name"])
+        options = kind.Options.model_validate(card.method)
+        self._method = kind(options, TrainOptions(), Budget(1, 1.0, 0))
+
+    @torch.no_grad()
+    def predict_proba(self, inputs: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Class probabilities [N, C]."""
+        samples = torch.from_numpy(self._checked(inputs))
+        outputs = [
+            self._method.predict(self.nets, self._transform.plain(chunk)).double().softmax(dim=1)
+            for chunk in torch.split(samples, CHUNK)
+        ]
+        return torch.cat(outputs).numpy() if outputs else np.zeros((0, len(self.classes)))
+
+    def predict(self, inputs: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Class numbers [N]; names are in `classes`."""
+        return np.asarray(self.predict_proba(inputs).argmax(axis=1))
+
+    def _checked(self, inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        shape = self.card.input_shape
+        wanted: tuple[int, ...]
+        if len(shape) == 1:
+            wanted, dtype = shape, "float32"
+            ready = inputs.astype(np.float32) if inputs.dtype.kind == "f" else inputs
+        else:
+            channels, height, width = shape
+            wanted, dtype = (height, width, channels), "uint8"
+            ready = inputs[..., None] if inputs.ndim == 3 and channels == 1 else inputs
+        if ready.shape[1:] != wanted or ready.dtype != dtype:
+            raise UserError(
+                f"samples of shape {inputs.shape[1:]} and type {inputs.dtype}; "
+                f"this model takes {wanted} of {dtype}"
+            )
+        if not np.isfinite(ready).all():
+            raise UserError("samples hold a value that is not finite in float32")
+        return np.ascontiguousarray(ready)
+
+
+def load_model(path: str | Path) -> TrainedModel:
+    """The model of a run's folder (its last round) or of one safetensors file."""
+    file = Path(path)
+    if file.is_dir():
+        file = file / "model.safetensors"
+    if not file.is_file():
+        raise UserError(f"{file}: there is no model; a finished run has model.safetensors")
+    try:
+        with safe_open(file, framework="pt") as opened:
+            header = opened.metadata() or {}
+            tensors = {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{file}: cannot be read as safetensors: {error}") from None
+    if "feddiv" not in header:
+        raise UserError(f"{file}: was not written by feddiv: its header does not describe a net")
+    try:
+        return _built(json.loads(header["feddiv"]), tensors)
+    except (ValueError, TypeError, KeyError, RuntimeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UserError(f"{file}: header and weights make no net: {reason}") from None
+
+
+def _built(fields: dict[str, Any], tensors: StateDict) -> TrainedModel:
+    lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
+    card = ModelCard(**(fields | lists))
+    weights: dict[str, StateDict] = {}
+    for key, tensor in tensors.items():
+        model, _, entry = key.partition("/")
+        weights.setdefault(model, {})[entry] = tensor
+    nets: dict[str, nn.Module] = {}
+    for model, state in sorted(weights.items()):
+        net = build_net(ModelOptions(name=card.net), card.input_shape, len(card.classes))
+        net.load_state_dict(state)
+        nets[model] = net.eval()
+    return TrainedModel(card, nets)

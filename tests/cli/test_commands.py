@@ -1,0 +1,121 @@
+import json
+import re
+
+import numpy as np
+import pytest
+
+import feddiv
+from feddiv.config import load_experiment, presets
+from feddiv.data import NOISES, PARTITIONS, SOURCES
+from feddiv.methods.registry import METHODS
+from feddiv.nets import NETS
+
+
+def test_run_writes_a_folder_and_names_it(command, tiny, tmp_path):
+    outcome = command("run", *tiny)
+    assert outcome.code == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert re.fullmatch(r"quickstart-feddiv-seed0-\d{8}-\d{6}", folder.name)
+    wanted = {"config.toml", "environment.json", "draw.npz", "rounds.jsonl", "clients.jsonl"}
+    wanted |= {"model.safetensors", "best.safetensors", "summary.json", "assessment.npz"}
+    assert wanted | {"picture.png", "against"} == {path.name for path in folder.iterdir()}
+    assert str(folder.relative_to(tmp_path) / "picture.png") in outcome.out
+
+
+def test_run_compares_on_the_same_draw(command, tiny, tmp_path):
+    outcome = command("run", *tiny, "against=['fedavg', 'feddiv:paper']", "--out", "mine")
+    assert outcome.code == 0
+    folders = [tmp_path / "mine", *(tmp_path / "mine" / "against").iterdir()]
+    assert {folder.name for folder in folders} == {"mine", "fedavg", "feddiv-paper"}
+    summaries = [json.loads((folder / "summary.json").read_text()) for folder in folders]
+    assert len({summary["draw"] for summary in summaries}) == 1
+    for summary in summaries:
+        assert f"{summary['mean_last10_test_accuracy']:.1%}" in outcome.out
+    for name in ("feddiv:plus", "fedavg", "feddiv:paper"):
+        assert name in outcome.out
+
+
+def test_a_rival_equal_to_the_method_is_not_run_again(command, tiny, tmp_path):
+    assert command("run", "method.name=fedavg", *tiny, "--out", "mine").code == 0
+    assert not (tmp_path / "mine" / "against").exists()
+
+
+def test_plain_progress_has_a_line_for_each_round_on_stderr(command, tiny):
+    outcome = command("run", *tiny, "against=[]", "--out", "mine")
+    lines = outcome.err.splitlines()
+    assert [line.split("  ")[1] for line in lines] == ["round 2 of 3", "round 3 of 3"]
+    assert "filter F1" in lines[-1]
+    assert "round 2" not in outcome.out
+
+
+def test_quiet_leaves_only_the_summary(command, tiny):
+    outcome = command("run", *tiny, "--quiet", "--out", "mine")
+    assert outcome.err == ""
+    assert "feddiv:plus" in outcome.out
+
+
+def test_a_preset_wins_over_a_folder_of_its_name(command, tmp_path):
+    (tmp_path / "quickstart").mkdir()
+    assert command("show", "quickstart").code == 0
+
+
+def test_show_can_be_run(command, tiny, tmp_path):
+    settings = [*tiny, "method.variant=release", "noise.tau=0.25", "data.augment.pad=2"]
+    (tmp_path / "mine.toml").write_text(command("show", *settings).out)
+    assert load_experiment(tmp_path / "mine.toml") == load_experiment("quickstart", settings)
+    assert command("run", "mine.toml", "--out", "mine").code == 0
+    saved = load_experiment(tmp_path / "mine" / "config.toml")
+    assert saved == load_experiment("quickstart", settings)
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("methods", METHODS),
+        ("datasets", SOURCES),
+        ("partitions", PARTITIONS),
+        ("noise", NOISES),
+        ("models", NETS),
+        ("presets", presets()),
+    ],
+)
+def test_list_names_everything(command, kind, names):
+    lines = command("list", kind).out.splitlines()
+    assert set(names) <= {line.split("  ")[0] for line in lines}
+    everything = command("list").out
+    assert kind in everything.splitlines()
+    assert all(f"  {name} " in everything for name in names)
+
+
+def test_list_tells_papers_and_variants(command):
+    text = " ".join(command("list", "methods").out.split())
+    for method in METHODS.values():
+        assert method.paper in text
+        assert f"variants: {', '.join(method.variants)}" in text
+
+
+def test_version_and_help(command):
+    assert command("--version").out == f"feddiv {feddiv.__version__}\n"
+    for arguments in ([], ["--help"]):
+        outcome = command(*arguments)
+        assert outcome.code == 0
+        assert "predict" in outcome.out
+
+
+def test_python_gives_the_numbers_of_the_command_line(command, tiny, tmp_path):
+    assert command("run", *tiny, "--out", "mine").code == 0
+    settings = {"rounds": 3, "warmup.iterations": 1, "data.images": 200, "train.epochs": 1}
+    run = feddiv.run("quickstart", settings, out=tmp_path / "python")
+    summary = json.loads((tmp_path / "mine" / "summary.json").read_text())
+    timeless = {key for key in summary if key != "seconds"}
+    assert {key: run.summary[key] for key in timeless} == {key: summary[key] for key in timeless}
+    assert run.column("test_accuracy").shape == (2,)  # one turn of warm-up, worth two rounds
+    assert np.isnan(run.column("no such thing")).all()
+    assert set(run.against) == {"fedavg"}
+
+
+def test_everything_offered_in_python_is_there():
+    for name in feddiv.__all__:
+        assert getattr(feddiv, name) is not None
+    with pytest.raises(AttributeError, match="nonsense"):
+        feddiv.nonsense  # noqa: B018

@@ -1,0 +1,42 @@
+"""A data set and a draw small enough to follow by hand."""
+
+import numpy as np
+import pytest
+import torch
+
+from feddiv.data import Augment, Dataset, Draw, Split
+
+
+@pytest.fixture
+def small_data() -> Dataset:
+    """Twelve training and six test vectors of three numbers; the largest is the class."""
+    rng = np.random.default_rng(5)
+    labels = torch.arange(18) % 3
+    inputs = torch.from_numpy(rng.normal(0, 0.3, (18, 3)).astype(np.float32))
+    inputs[torch.arange(18), labels] += 1
+    return Dataset(
+        name="small",
+        classes=("red", "green", "blue"),
+        train=Split(inputs[:12], labels[:12]),
+        test=Split(inputs[12:], labels[12:]),
+        mean=(0.0,),
+        std=(1.0,),
+        augment=Augment(),
+        truth=labels[:12],
+    )
+
+
+@pytest.fixture
+def small_draw(small_data: Dataset) -> Draw:
+    """Three clients with 2, 4 and 6 samples; samples 3 and 8 have wrong labels."""
+    truth = small_data.train.labels.numpy()
+    given = truth.copy()
+    given[[3, 8]] = (given[[3, 8]] + 1) % 3
+    return Draw(
+        dataset="small",
+        parts=(np.arange(0, 2), np.arange(2, 6), np.arange(6, 12)),
+        given=given,
+        truth=truth,
+        levels=np.array([0.0, 0.25, 1 / 6]),
+        fingerprint="",
+    )

@@ -1,0 +1,142 @@
+import numpy as np
+import pytest
+
+from feddiv.learning.client_filter import ClientFilter, FilterMemory
+from feddiv.learning.filter import FilterOptions, NoiseFilter
+from feddiv.learning.mixture import Mixture
+
+MEAN = {
+    "score": "cross_entropy",
+    "scale": "minmax",
+    "debias": "none",
+    "aggregate": "mean",
+    "prior": "shared",
+    "no_noise_rule": False,
+    "monotone": False,
+}
+SCORES = np.array([-7.9, -7.9, 0.1, 7.9])
+MOVED = np.array([-7.9, 0.1, 0.1, 7.9])
+# Softmax (1/2, 1/4, 1/4) twice, given labels 0 and 1.
+LOGITS, LABELS = np.log([[0.5, 0.25, 0.25]] * 2), np.array([0, 1])
+
+
+def client(
+    memory: FilterMemory | None = None, received: dict | None = None, **options: object
+) -> ClientFilter:
+    return ClientFilter(FilterOptions(**options), 3, memory or FilterMemory(), received or {})
+
+
+def bins(**counts: int) -> np.ndarray:
+    histogram = np.zeros(64)
+    for name, count in counts.items():
+        histogram[int(name.removeprefix("bin"))] = count
+    return histogram
+
+
+# Scores
+
+
+def test_scores_without_de_biasing() -> None:
+    assert client(debias="none").scores(LOGITS, LABELS) == pytest.approx([0, np.log(3)])
+
+
+def test_scores_with_the_received_bias() -> None:
+    # Divided by (1/2, 1/8, 3/8): 1, 2, 2/3, that is 3/11, 6/11, 2/11; odds against 8/3 and 5/6
+    bias = np.array([1 / 2, 1 / 8, 3 / 8])
+    scores = client(received={"bias": bias}, debias="global").scores(LOGITS, LABELS)
+    assert scores == pytest.approx([np.log(8 / 3), np.log(5 / 6)])
+
+
+def test_scores_with_the_clients_own_bias() -> None:
+    # Its mean softmax is (1/2, 1/4, 1/4) itself: even odds of the three classes remain.
+    assert client(debias="local").scores(LOGITS, LABELS) == pytest.approx([np.log(2)] * 2)
+
+
+# What is uploaded
+
+
+def test_a_histogram_at_first_and_its_change_later() -> None:
+    first, memory = client().upload(SCORES)
+    assert first.keys() == {"histogram"}
+    assert np.array_equal(first["histogram"], bins(bin0=2, bin32=1, bin63=1))
+    later, memory = client(memory).upload(MOVED)
+    assert np.array_equal(later["histogram"], bins(bin0=-1, bin32=1))
+    assert memory.summary is not None
+    assert np.array_equal(memory.summary, bins(bin0=1, bin32=2, bin63=1))
+
+
+def test_with_members_round_the_whole_histogram_every_time() -> None:
+    _, memory = client(members="round").upload(SCORES)
+    later, _ = client(memory, members="round").upload(MOVED)
+    assert np.array_equal(later["histogram"], bins(bin0=1, bin32=2, bin63=1))
+
+
+def test_six_numbers_fitted_from_the_received_filter() -> None:
+    received = np.array([0.1, 0.7, 0.02, 0.05, 0.6, 0.4])
+    once = {**MEAN, "em_steps": 1}
+    sent, _ = client(received={"mixture": received}, **once).upload(SCORES)
+    start = NoiseFilter(FilterOptions(**once), 3, Mixture.unpacked(received))
+    expected = start.summarise(np.array([0, 0, 8 / 15.8, 1]))
+    assert sent.keys() == {"mixture"}
+    assert sent["mixture"] == pytest.approx(expected)
+    afresh, _ = client(**once).upload(SCORES)
+    assert afresh["mixture"] != pytest.approx(expected)
+
+
+@pytest.mark.parametrize("options", [{}, MEAN])
+@pytest.mark.parametrize("scores", [[1.0], [1.0, 1.0]])
+def test_nothing_to_learn_from_uploads_nothing(options: dict, scores: list[float]) -> None:
+    memory = FilterMemory(summary=bins(bin3=2))
+    sent, after = client(memory, **options).upload(np.array(scores))
+    assert sent == {}
+    assert after is memory
+
+
+def test_the_summed_softmax_at_first_and_its_change_later() -> None:
+    first, memory = client().upload_bias(LOGITS)
+    assert first["softmax"] == pytest.approx([1, 0.5, 0.5])
+    later, _ = client(memory).upload_bias(np.log([[0.25, 0.5, 0.25]] * 2))
+    assert later["softmax"] == pytest.approx([-0.5, 0.5, 0])
+
+
+@pytest.mark.parametrize("debias", ["none", "local"])
+def test_the_softmax_stays_at_home_where_nobody_needs_it(debias: str) -> None:
+    sent, memory = client(debias=debias).upload_bias(LOGITS)
+    assert sent == {}
+    assert memory.softmax is None
+
+
+# Scope
+
+
+def test_federated_scope_decides_with_the_received_filter() -> None:
+    received = {"mixture": np.array([-4.0, 4.0, 4.0, 4.0, 0.5, 0.5])}
+    decides = client(received=received, prior="shared")
+    # Means ∓4 and variances 4: odds of clean = exp(-2 s)
+    p = decides.p_clean(np.array([-0.5, 0.5]), LABELS, None)
+    assert p == pytest.approx([1 / (1 + np.exp(-1)), 1 / (1 + np.exp(1))])
+    assert client().p_clean(np.array([-0.5, 8.0]), LABELS, None).tolist() == [1, 1], "no filter yet"
+
+
+@pytest.mark.parametrize("options", [{"scope": "local"}, {**MEAN, "scope": "local"}])
+def test_local_scope_uploads_nothing_and_decides_with_its_own_filter(options: dict) -> None:
+    scores = np.array([-6.0, -5.0, -5.5, 5.0, 6.0])
+    sent, memory = client(**options).upload(scores)
+    assert sent == {}
+    assert memory.summary is not None
+    alone = NoiseFilter(FilterOptions(**options), 3).fit([scores])
+    # Whatever the others have learnt: this client ignores it.
+    foreign = {"mixture": np.array([-9.0, -8.0, 0.1, 0.1, 0.5, 0.5])}
+    decides = client(memory, foreign, **options)
+    assert decides.p_clean(scores, np.zeros(5, int), None) == pytest.approx(alone.p_clean(scores))
+    assert (alone.p_clean(scores) >= 0.5).tolist() == [True, True, True, False, False]
+
+
+def test_perfect_scope_knows_the_truth_and_sends_nothing() -> None:
+    perfect = client(scope="perfect")
+    truth = np.array([0, 2])
+    assert perfect.p_clean(np.array([8.0, -8.0]), LABELS, truth).tolist() == [1.0, 0.0]
+    assert perfect.upload(SCORES) == ({}, FilterMemory())
+    assert perfect.upload_bias(LOGITS) == ({}, FilterMemory())
+    with pytest.raises(ValueError, match="needs true labels"):
+        perfect.p_clean(np.array([8.0, -8.0]), LABELS, None)
