@@ -71,7 +71,8 @@ class Experiment(Options):
     description: str = ""
     seed: int = Field(0, ge=0)
     rounds: int = Field(50, ge=1)
-    against: tuple[str, ...] = ()  # methods ("name" or "name:variant") run after on the same draw
+    # Methods ("name" or "name:variant") to run after it on the same draw. TOML has no tuples.
+    against: tuple[str, ...] = Field(default=(), strict=False)
     method: Annotated[SerializeAsAny[MethodOptions], BeforeValidator(_method)]
     data: DataOptions = DataOptions()
     clients: ClientsOptions = ClientsOptions()
@@ -128,7 +129,7 @@ def validated(tree: Mapping[str, Any]) -> Experiment:
     except ValidationError as error:
         raise UserError(_one_line(error, tree)) from None
     budget = experiment.budget
-    if budget.warmup_rounds >= budget.rounds:
+    if experiment.build_method().stages()[-1].turns < 1:
         raise UserError(
             f"warmup.iterations={budget.warmup_iterations} takes {budget.warmup_rounds} of "
             f"rounds={budget.rounds} (iterations / clients.fraction): leave at least one"

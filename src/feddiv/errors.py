@@ -2,7 +2,7 @@
 
 
 class UserError(Exception):
-    """A problem with what the user gave: one line that names the thing, the value and what is allowed.
+    """What the user gave cannot be used: one line with the thing, its value and what is allowed.
 
     The command line prints it and exits with code 2; nothing has been written by then.
     """

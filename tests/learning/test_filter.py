@@ -75,6 +75,28 @@ def test_a_client_starts_from_the_first_start_and_later_from_the_received_filter
     assert later == pytest.approx([*by_hand.means, *by_hand.variances, *by_hand.weights])
 
 
+def test_a_client_fits_to_a_mean_log_likelihood_within_a_thousandth() -> None:
+    rng = np.random.default_rng(2)
+    raw = np.concatenate([rng.normal(0.2, 0.1, 60), rng.normal(0.6, 0.15, 40)])
+    scores = (raw - raw.min()) / (raw.max() - raw.min())
+    sent = NoiseFilter(PAPER).summarise(scores)
+    fits = {t: fit_mixture(scores, first_start(0, 1), tolerance=t) for t in (1e-2, 1e-3, 1e-4)}
+    assert sent == pytest.approx(fits[1e-3].packed())
+    assert sent != pytest.approx(fits[1e-2].packed())
+    assert sent != pytest.approx(fits[1e-4].packed())
+
+
+def test_floors_of_a_clients_fit() -> None:
+    # 1e-6 of the squared range, which is 1 after min-max and 2² for these losses as they are.
+    scaled = NoiseFilter(PAPER).summarise(np.array([0.0, 0, 1, 1]))
+    assert scaled == pytest.approx([0, 1, 1e-6, 1e-6, 0.5, 0.5])
+    raw = FilterOptions(**{**PAPER.model_dump(), "scale": "absolute"})
+    assert NoiseFilter(raw).summarise(np.array([1.0, 1, 3, 3]))[2:4] == pytest.approx([4e-6, 4e-6])
+    # One sample of two thousand is a share below 1e-3.
+    rare = of(PAPER, (0, 1), (0.01, 0.01), (0.5, 0.5)).summarise(np.array([0.0] * 1999 + [1.0]))
+    assert rare[4:] == pytest.approx([0.999, 0.001])
+
+
 def test_min_max_is_per_client() -> None:
     # Losses on scales 10 apart, the same after scaling: the federated filter is that of either.
     one = np.array([0.0, 0.5, 1.0, 9.0, 10.0])

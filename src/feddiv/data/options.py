@@ -12,11 +12,13 @@ class DataOptions(Options):
     """Where the samples come from.
 
     `augment` None means the source's own; `images` keeps only that many training samples, chosen
-    by the seed; `draw` reuses a saved partition and noise instead of drawing them.
+    by the seed, and `test_images` that many test samples; `draw` reuses a saved partition and
+    noise instead of drawing them.
     """
 
     source: str = "digits"
-    path: Path | None = None
+    path: Path | None = Field(default=None, strict=False)
     augment: Augment | None = None
     images: int | None = Field(default=None, ge=1)
-    draw: Path | None = None
+    test_images: int | None = Field(default=None, ge=1)
+    draw: Path | None = Field(default=None, strict=False)

@@ -49,6 +49,6 @@ class Workspace:
     def evaluate(self, weights: Weights) -> npt.NDArray[np.float32]:
         """Test logits [N, C], in fixed chunks."""
         nets = {name: self.load(name, state).eval() for name, state in weights.items()}
-        chunks = self.dataset.test.inputs.split(CHUNK)
+        chunks = torch.split(self.dataset.test.inputs, CHUNK)
         outputs = [self.method.predict(nets, self.transform.plain(chunk)) for chunk in chunks]
         return torch.cat(outputs).float().numpy()

@@ -25,7 +25,10 @@ class RunningMean:
         if not self._sums:
             self._like = weights
             self._sums = {
-                name: {key: torch.zeros_like(value, dtype=torch.float64) for key, value in floating(net)}
+                name: {
+                    key: torch.zeros_like(value, dtype=torch.float64)
+                    for key, value in floating(net)
+                }
                 for name, net in weights.items()
             }
         for name, net in weights.items():

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from feddiv.learning.filter import FilterOptions, NoiseFilter
 from feddiv.learning.mixture import Mixture
 from feddiv.learning.score import debias, label_scores, log_softmax
+from feddiv.learning.starvation import class_tally, pardoned
 
 Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
@@ -20,12 +21,14 @@ class FilterMemory:
 
     summary: Array | None = None  # histogram or mixture of its scores
     softmax: Array | None = None  # summed over its samples
+    tally: Array | None = None  # per class: labels, labels kept, summed score
 
 
 class ClientFilter:
-    """The filter a client received, together with what it remembers.
+    """The filter a client received, together with what it remembers; uploads move its `memory` on.
 
-    `received` may hold `mixture`, the six numbers of W^(t), and `bias`, p-bar.
+    `received` may hold `mixture`, the six numbers of W^(t), `bias`, p-bar, and `pardons`, the
+    scores up to which labels of starved classes are kept.
     """
 
     def __init__(
@@ -36,7 +39,7 @@ class ClientFilter:
         received: Mapping[str, Array],
     ) -> None:
         self.options, self.classes, self.memory = options, classes, memory
-        self.bias = received.get("bias")
+        self.bias, self.pardons = received.get("bias"), received.get("pardons")
         shared = received.get("mixture")
         self.filter = NoiseFilter(
             options, classes, None if shared is None else Mixture.unpacked(shared)
@@ -64,28 +67,46 @@ class ClientFilter:
             return self.filter.p_clean(scores)
         if truth is None:
             raise ValueError("filter.scope=perfect needs true labels, and this data has none")
-        return (labels == truth).astype(np.float64)
+        return np.asarray(labels == truth, np.float64)
 
-    def upload(self, scores: Array) -> tuple[dict[str, Array], FilterMemory]:
+    def pardon(self, p_clean: Array, scores: Array, labels: Labels) -> Array:
+        """p(clean) for training: labels of starved classes get the benefit of the doubt."""
+        if self.pardons is None:
+            return p_clean
+        return pardoned(p_clean, scores, labels, self.pardons)
+
+    def upload(self, scores: Array) -> dict[str, Array]:
         """Local filter training: a mixture fitted from W^(t), or the change of the histogram."""
         summary = self.filter.summarise(self.filter.scale(scores))
         if summary is None or self.options.scope == "perfect":
-            return {}, self.memory
-        before, memory = self.memory.summary, replace(self.memory, summary=summary)
+            return {}
+        before, self.memory = self.memory.summary, replace(self.memory, summary=summary)
         if self.options.scope == "local":
-            return {}, memory
+            return {}
         if self.options.aggregate == "mean":
-            return {"mixture": summary}, memory
-        whole = before is None or self.options.members == "round"
-        return {"histogram": summary if whole else summary - before}, memory
+            return {"mixture": summary}
+        return {"histogram": _change(summary, None if self.options.members == "round" else before)}
 
-    def upload_bias(self, logits: Array) -> tuple[dict[str, Array], FilterMemory]:
+    def upload_bias(self, logits: Array) -> dict[str, Array]:
         """The change of this client's part of p-bar under the received model."""
         if self.options.debias != "global" or self.options.scope == "perfect":
-            return {}, self.memory
+            return {}
         softmax = softmax_mean(logits) * len(logits)
-        before, memory = self.memory.softmax, replace(self.memory, softmax=softmax)
-        return {"softmax": softmax if before is None else softmax - before}, memory
+        before, self.memory = self.memory.softmax, replace(self.memory, softmax=softmax)
+        return {"softmax": _change(softmax, before)}
+
+    def upload_tally(self, p_clean: Array, scores: Array, labels: Labels) -> dict[str, Array]:
+        """The change of how many labels of each class this client holds and keeps."""
+        if self.options.starved_below == 0 or self.options.scope != "federated":
+            return {}
+        tally = class_tally(labels, scores, p_clean >= 0.5, self.classes)
+        before, self.memory = self.memory.tally, replace(self.memory, tally=tally)
+        return {"tally": _change(tally, before)}
+
+
+def _change(now: Array, before: Array | None) -> Array:
+    """What is uploaded of a total: the whole at first, then how it has changed."""
+    return now if before is None else now - before
 
 
 def softmax_mean(logits: Array) -> Array:

@@ -41,7 +41,7 @@ def divide(
 ) -> Division:
     """Split by p(clean) >= 1/2; on a noisy client relabel what the global model is sure of."""
     clean = p_clean >= 0.5
-    noise_level = float(1 - clean.mean())
+    noise_level = float((~clean).mean())
     noisy_client = noise_level > clean_client_below
     relabelled = np.zeros_like(clean)
     if noisy_client and relabelling.enabled:

@@ -1,7 +1,7 @@
 """The federated noise filter: what a clean and a wrong label look like, learnt by all clients."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
 import numpy as np
@@ -36,6 +36,7 @@ class FilterOptions(Options):
     variance_weights: Literal["linear", "squared"] = "linear"
     em_steps: int = Field(0, ge=0)
     clean_client_below: float = Field(0.1, ge=0, le=1)
+    starved_below: float = Field(0.1, ge=0, le=1)  # 0: no class is ever pardoned
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -47,6 +48,10 @@ class FilterOptions(Options):
                 )
             if self.variance_weights == "squared":
                 raise ValueError("variance_weights=squared is for aggregate=mean only")
+        if self.starved_below > 0 and self.scale != "absolute":
+            raise ValueError(
+                "starved_below compares scores between clients: it needs scale=absolute, or be 0"
+            )
         if self.no_noise_rule and (self.score, self.scale) != ("log_odds", "absolute"):
             raise ValueError(
                 "no_noise_rule compares with even odds: it needs score=log_odds, scale=absolute"
@@ -74,7 +79,7 @@ class NoiseFilter:
         [True, False, True, False]
     """
 
-    options: FilterOptions = FilterOptions()
+    options: FilterOptions = field(default_factory=FilterOptions)
     classes: int = 10  # needed by score=bounded, whose range depends on it
     mixture: Mixture | None = None
 
@@ -128,7 +133,7 @@ class NoiseFilter:
         return mixture.packed()
 
     def from_mixtures(self, mixtures: Array, sizes: npt.NDArray[np.generic]) -> "NoiseFilter":
-        """Server, `mean`: the n_k-weighted mean of clients' parameters [K, 6] (Eq. M-Step-at-Server)."""
+        """Server, `mean`: the n_k-weighted mean of parameters [K, 6] (Eq. M-Step-at-Server)."""
         if not len(mixtures):
             return self
         share = np.asarray(sizes, np.float64) / np.asarray(sizes, np.float64).sum()
@@ -147,7 +152,7 @@ class NoiseFilter:
         low, high = self.bounds()
         width = (high - low) / BINS
         mixture = fit_mixture(
-            low + width * (np.arange(BINS) + 0.5),
+            np.asarray(low + width * (np.arange(BINS) + 0.5), np.float64),
             first_start(low, high),
             counts=counts,
             variance_floor=BIN_FLOOR * (high - low) ** 2,

@@ -19,29 +19,39 @@ class Ledger:
     softmax: Array  # [C], summed over samples
     mixtures: Array  # [K, 6]
     sizes: Array  # [K], n_k of the clients with a mixture
+    tally: Array  # [3, C], labels given and kept and their summed scores
 
     @classmethod
     def empty(cls, clients: int, classes: int) -> "Ledger":
         """Nothing seen yet."""
         return cls(
-            np.zeros(BINS), np.zeros(classes), np.full((clients, 6), np.nan), np.zeros(clients)
+            histogram=np.zeros(BINS),
+            softmax=np.zeros(classes),
+            mixtures=np.full((clients, 6), np.nan),
+            sizes=np.zeros(clients),
+            tally=np.zeros((3, classes)),
         )
 
     def opened(self, options: FilterOptions) -> "Ledger":
-        """A copy to add this exchange's replies to; with members=round it forgets earlier filters."""
-        if options.members == "round":
-            fresh = Ledger.empty(len(self.sizes), len(self.softmax))
-            return Ledger(fresh.histogram, self.softmax.copy(), fresh.mixtures, fresh.sizes)
+        """A copy to add replies to; with members=round it has forgotten earlier filters."""
+        forget = options.members == "round"
         return Ledger(
-            self.histogram.copy(), self.softmax.copy(), self.mixtures.copy(), self.sizes.copy()
+            histogram=np.zeros_like(self.histogram) if forget else self.histogram.copy(),
+            softmax=self.softmax.copy(),
+            mixtures=np.full_like(self.mixtures, np.nan) if forget else self.mixtures.copy(),
+            sizes=np.zeros_like(self.sizes) if forget else self.sizes.copy(),
+            tally=self.tally.copy(),
         )
 
     def add(self, client: int, samples: int, payload: Mapping[str, Array]) -> None:
         """Enter one reply: changes of totals, and the client's new mixture."""
-        if "histogram" in payload:
-            self.histogram[:] += payload["histogram"]
-        if "softmax" in payload:
-            self.softmax[:] += payload["softmax"]
+        for name, total in (
+            ("histogram", self.histogram),
+            ("softmax", self.softmax),
+            ("tally", self.tally),
+        ):
+            if name in payload:
+                total += payload[name]
         if "mixture" in payload:
             self.mixtures[client] = payload["mixture"]
             self.sizes[client] = samples

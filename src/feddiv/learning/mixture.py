@@ -44,9 +44,8 @@ class Mixture:
         it at its turning point, keeps it at least 1/2 below the clean mean and below 1/2 above
         the noisy one, so that a higher score never means a cleaner label.
         """
-        if monotone:
-            values = self._held_at_turning_point(values)
-        clean, noisy = self.log_joint(values)
+        held = self._held_at_turning_point(values) if monotone else values
+        clean, noisy = self.log_joint(held)
         posterior = _sigmoid(clean - noisy)
         if monotone:
             posterior = np.where(values <= self.means[0], np.maximum(posterior, 0.5), posterior)
@@ -56,10 +55,11 @@ class Mixture:
 
     def _held_at_turning_point(self, values: Array) -> Array:
         clean, noisy = 1 / self.variances
-        if clean == noisy or self.means[0] == self.means[1]:
+        if clean == noisy:
             return values
         turn = (self.means[0] * clean - self.means[1] * noisy) / (clean - noisy)
-        return np.maximum(values, turn) if clean > noisy else np.minimum(values, turn)
+        bound = np.maximum if clean > noisy else np.minimum
+        return np.asarray(bound(values, turn))
 
 
 def first_start(low: float, high: float) -> Mixture:
@@ -108,7 +108,11 @@ def fit_mixture(
 
 
 def _maximise(
-    values: Array, responsibility: Array, before: Mixture, variance_floor: float, weight_floor: float
+    values: Array,
+    responsibility: Array,
+    before: Mixture,
+    variance_floor: float,
+    weight_floor: float,
 ) -> Mixture:
     component_mass = responsibility.sum(axis=1)
     alive = component_mass > 1e-8 * component_mass.sum()

@@ -30,7 +30,7 @@ def predict(
     if rows is None:
         rows = torch.arange(len(samples))
     answer = forward or (lambda nets, inputs: nets["net"](inputs))
-    return torch.cat([answer(nets, samples.plain(chunk)) for chunk in rows.split(CHUNK)])
+    return torch.cat([answer(nets, samples.plain(chunk)) for chunk in torch.split(rows, CHUNK)])
 
 
 def predict_array(

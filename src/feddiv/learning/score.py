@@ -20,7 +20,9 @@ def log_softmax(logits: Array) -> Array:
 
 def debias(logits: Array, bias: Array | None, strength: float = 1.0) -> Array:
     """Logits less `strength` times the log of the model's mean prediction `bias` [C], if given."""
-    return logits if bias is None else logits - strength * np.log(np.maximum(bias, BIAS_FLOOR))
+    if bias is None:
+        return logits
+    return np.asarray(logits - strength * np.log(np.maximum(bias, BIAS_FLOOR)))
 
 
 def label_scores(logits: Array, labels: npt.NDArray[np.int64], score: ScoreName) -> Array:
@@ -39,7 +41,7 @@ def label_scores(logits: Array, labels: npt.NDArray[np.int64], score: ScoreName)
     others = log_q.copy()
     others[rows, labels] = -np.inf
     odds = np.logaddexp.reduce(others, axis=1) - log_q[rows, labels]
-    return np.clip(odds, -LOG_ODDS_CLIP, LOG_ODDS_CLIP)
+    return np.asarray(np.clip(odds, -LOG_ODDS_CLIP, LOG_ODDS_CLIP))
 
 
 def score_range(score: ScoreName, classes: int) -> tuple[float, float] | None:

@@ -5,6 +5,7 @@ what a client does (`visit`, `assess`). The round loop and the federations know 
 through this file.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -58,7 +59,7 @@ class Budget:
     @property
     def warmup_rounds(self) -> int:
         """The part of the budget that warm-up takes: one iteration visits every client once."""
-        return round(self.warmup_iterations / self.fraction)
+        return math.ceil(self.warmup_iterations / self.fraction - 1e-9)
 
 
 @dataclass(frozen=True)
@@ -194,9 +195,14 @@ class Method(ABC, Generic[S, M]):
         """How the budget is spent; by default all of it in plain rounds."""
         return (Stage("train", self.budget.rounds),)
 
+    @property
+    def needs_truth(self) -> bool:
+        """Whether the method looks at true labels (a yardstick, for experiments)."""
+        return False
+
     @abstractmethod
     def begin(self, make_model: Callable[[str], StateDict], facts: Facts, rng: Streams) -> S:
-        """The server's state before anything has happened. `make_model(name)` draws fresh weights."""
+        """The server's first state. `make_model(name)` draws fresh weights."""
 
     @abstractmethod
     def plan(self, state: S, moment: Moment, rng: Streams) -> Exchange | None:
@@ -204,7 +210,7 @@ class Method(ABC, Generic[S, M]):
 
     @abstractmethod
     def visit(self, client: Client, memory: M | None, received: Message, rng: Streams) -> Visit[M]:
-        """A client's work. `memory` is None at its first visit. Changes nothing but what it returns."""
+        """A client's work; `memory` is None at its first visit. Changes only what it returns."""
 
     @abstractmethod
     def merge(self, state: S, exchange: Exchange, replies: Replies) -> S:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from feddiv.learning.average import RunningMean, StateDict, Weights
 from feddiv.learning.train import MixUp, TrainOptions, cross_entropy, everything, train
@@ -46,7 +46,7 @@ class FedAvg(Method[FedAvgState, None]):
     summary = "the average of what clients learn from their given labels"
     paper = "McMahan et al., AISTATS 2017"
     Options = FedAvgOptions
-    variants: Mapping[str, Mapping[str, Any]] = {"default": {}, "mixup": {"mixup": True}}
+    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}, "mixup": {"mixup": True}}
 
     def __init__(self, options: FedAvgOptions, training: TrainOptions, budget: Budget) -> None:
         super().__init__(options, training, budget)
@@ -65,9 +65,7 @@ class FedAvg(Method[FedAvgState, None]):
         chosen = choose_clients(state.sizes, self.budget.visits(len(state.sizes)), rng)
         return Exchange(chosen, Message("train", {"net": state.net}))
 
-    def visit(
-        self, client: Client, memory: None, received: Message, rng: Streams
-    ) -> Visit[None]:
+    def visit(self, client: Client, memory: None, received: Message, rng: Streams) -> Visit[None]:
         """E epochs of SGD from the received weights."""
         net = client.net(received.weights["net"])
         objective = MixUp(rng) if self.options.mixup else cross_entropy

@@ -7,8 +7,8 @@ eta = 1 where `regulariser` applies. p-bar, the model's mean prediction over all
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,8 @@ from feddiv.learning.ledger import Ledger
 from feddiv.learning.mixture import Mixture
 from feddiv.learning.predict import predict_array
 from feddiv.learning.sampler import Reselection, debiased_labels, update_bias
+from feddiv.learning.score import LOG_ODDS_CLIP
+from feddiv.learning.starvation import pardons
 from feddiv.learning.train import MixUp, TrainOptions, everything, train
 from feddiv.methods.contract import (
     Assessment,
@@ -66,7 +68,7 @@ class FedDivMemory:
 
     bias: Array  # p-hat_k
     visits: int = 0  # training visits after warm-up
-    filter: FilterMemory = FilterMemory()
+    filter: FilterMemory = field(default_factory=FilterMemory)
     labels: Labels | None = None  # corrected labels, with relabel.persist
     debiased: Labels | None = None  # y-tilde, with sampler.timing=visit
 
@@ -78,7 +80,7 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
     summary = "a noise filter learnt by all clients, relabelling, a consistency sampler"
     paper = "Li et al., AAAI 2024"
     Options = FedDivOptions
-    variants: Mapping[str, Mapping[str, Any]] = VARIANTS
+    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = VARIANTS
 
     def __init__(self, options: FedDivOptions, training: TrainOptions, budget: Budget) -> None:
         super().__init__(options, training, budget)
@@ -94,6 +96,11 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         else:
             warmup = Stage("warmup", budget.warmup_rounds)
         return (warmup, Stage("train", budget.rounds - budget.warmup_rounds))
+
+    @property
+    def needs_truth(self) -> bool:
+        """The perfect filter does."""
+        return self.options.filter.scope == "perfect"
 
     def begin(
         self, make_model: Callable[[str], StateDict], facts: Facts, rng: Streams
@@ -132,6 +139,8 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
             payload["bias"] = state.ledger.bias
         if state.mixture is not None:
             payload["mixture"] = state.mixture
+        if kind == "train" and self.options.filter.starved_below > 0:
+            payload["pardons"] = pardons(state.ledger.tally, self.options.filter.starved_below)
         return Message(kind, {"net": state.net}, payload)
 
     def _regularised(self, kind: str, iid: bool) -> bool:
@@ -172,12 +181,11 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         noise_filter = self._filter(client, memory, received)
         logits = predict_array(net, client.samples)
         if received.kind == "bias":
-            payload, kept = noise_filter.upload_bias(logits)
+            payload = noise_filter.upload_bias(logits)
         else:
-            payload, kept = noise_filter.upload(noise_filter.scores(logits, _labels(client, memory)))
-        return Visit(
-            Reply(client.id, len(client), payload=payload), replace(memory, filter=kept)
-        )
+            payload = noise_filter.upload(noise_filter.scores(logits, _labels(client, memory)))
+        reply = Reply(client.id, len(client), payload=payload)
+        return Visit(reply, replace(memory, filter=noise_filter.memory))
 
     def _train(
         self, client: Client, memory: FedDivMemory, received: Message, rng: Streams
@@ -192,7 +200,7 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         scores = noise_filter.scores(logits, labels)
         p_clean = noise_filter.p_clean(scores, labels, _truth(client))
         division = divide(
-            p_clean,
+            noise_filter.pardon(p_clean, scores, labels),
             logits,
             labels,
             clean_client_below=options.filter.clean_client_below,
@@ -217,7 +225,8 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
             memory = replace(memory, labels=np.where(corrected, division.labels, labels))
 
         # Step 4: one pass of theta_k gives p-hat_k and, where wanted, the scores to fit.
-        softmax, noise_filter.memory = noise_filter.upload_bias(logits)
+        payload = noise_filter.upload_bias(logits)
+        payload |= noise_filter.upload_tally(p_clean, scores, labels)
         if options.sampler.enabled or options.filter.fit == "local":
             after = predict_array(net, samples)
             bias = update_bias(memory.bias, after, options.sampler)
@@ -225,19 +234,17 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
             memory = replace(memory, bias=bias, debiased=debiased)
             if options.filter.fit == "local":
                 scores = noise_filter.scores(after, _labels(client, memory))
-        fitted, kept = noise_filter.upload(scores)
-        reply = trained_reply(client, net, received, {**softmax, **fitted})
+        payload |= noise_filter.upload(scores)
+        memory = replace(memory, visits=memory.visits + 1, filter=noise_filter.memory)
         diary = visit_diary(samples, p_clean, logits, division, reselection.kept)
-        return Visit(reply, replace(memory, visits=memory.visits + 1, filter=kept), diary)
+        return Visit(trained_reply(client, net, received, payload), memory, diary)
 
     def _objective(self, received: Message, rng: Streams) -> MixUp:
         eta = float(received.payload["eta"])
         return MixUp(rng, eta=eta, raw_forward=self.options.train.raw_forward)
 
     def _filter(self, client: Client, memory: FedDivMemory, received: Message) -> ClientFilter:
-        return ClientFilter(
-            self.options.filter, client.classes, memory.filter, received.payload
-        )
+        return ClientFilter(self.options.filter, client.classes, memory.filter, received.payload)
 
     # What everybody else asks of a method
 
@@ -248,10 +255,12 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
     def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
         """Totals of scores and of softmax outputs, or six numbers: nothing per sample."""
         largest = float(max(facts.sizes.values()))
+        limit = 2 * LOG_ODDS_CLIP * largest  # a sum of scores may swing from one end to the other
         fields = {
             "histogram": Declared((BINS,), -largest, largest),
             "mixture": Declared((6,)),
             "softmax": Declared((len(facts.classes),), -largest, largest),
+            "tally": Declared((3, len(facts.classes)), -limit, limit),
         }
         return DIVERGENCE if kind == "warmup" else {**DIVERGENCE, **fields}
 
@@ -259,9 +268,7 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         """The final model and filter."""
         return self._message("assess", state)
 
-    def assess(
-        self, client: Client, memory: FedDivMemory | None, received: Message
-    ) -> Assessment:
+    def assess(self, client: Client, memory: FedDivMemory | None, received: Message) -> Assessment:
         """The filter's opinion of the labels as they were given."""
         noise_filter = self._filter(client, memory or _blank(client), received)
         given = client.samples.given.numpy()
@@ -271,9 +278,11 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         return Assessment(logits.argmax(axis=1), p_clean, scores)
 
     def records(self, state: FedDivState) -> Diary:
-        """W^(t+1) and p-bar."""
+        """W^(t+1), p-bar, and the classes that are starved."""
         mixture = None if state.mixture is None else state.mixture.tolist()
-        return {"mixture": mixture, "bias": state.ledger.bias.tolist()}
+        limits = pardons(state.ledger.tally, self.options.filter.starved_below)
+        starved = np.flatnonzero(np.isfinite(limits)).tolist()
+        return {"mixture": mixture, "bias": state.ledger.bias.tolist(), "starved": starved}
 
 
 def _blank(client: Client) -> FedDivMemory:

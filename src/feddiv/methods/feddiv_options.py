@@ -48,6 +48,7 @@ PAPER: Mapping[str, Any] = {
     "filter.prior": "shared",
     "filter.no_noise_rule": False,
     "filter.monotone": False,
+    "filter.starved_below": 0.0,
     "relabel.confidence": 0.75,
     "sampler.enabled": True,
     "regulariser": "non_iid",

@@ -112,7 +112,7 @@ def load_model(path: str | Path) -> TrainedModel:
         raise UserError(f"{file}: was not written by feddiv: its header does not describe a net")
     try:
         return _built(json.loads(header["feddiv"]), tensors)
-    except (ValueError, TypeError, KeyError, RuntimeError) as error:
+    except (UserError, ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"{file}: header and weights make no net: {reason}") from None
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from feddiv.config import Experiment
 from feddiv.data import Dataset, Draw, load_dataset, make_draw
+from feddiv.errors import UserError
 from feddiv.federation.in_process import InProcess
 from feddiv.federation.workspace import Workspace
 from feddiv.learning.average import Weights
@@ -54,7 +55,12 @@ def prepare(experiment: Experiment, draw: Draw | None = None) -> Prepared:
 
 def fitted(experiment: Experiment, dataset: Dataset, draw: Draw) -> Prepared:
     """The experiment on data and a draw that are at hand, once a net is found to fit them."""
-    workspace = Workspace(experiment.build_method(), dataset, draw, experiment.model)
+    method = experiment.build_method()
+    if method.needs_truth and draw.truth is None:
+        raise UserError(
+            f"method.filter.scope=perfect needs true labels, and {dataset.name} has none"
+        )
+    workspace = Workspace(method, dataset, draw, experiment.model)
     workspace.make_model("net", Streams(experiment.seed))
     return Prepared(experiment, dataset, draw, workspace)
 

@@ -43,7 +43,12 @@ def load_dataset(options: DataOptions, seed_streams: Streams) -> Dataset:
         _check_augment(options.augment, dataset)
         dataset = replace(dataset, augment=options.augment)
     if options.images is not None:
-        dataset = _subset(dataset, options.images, seed_streams)
+        kept = _choose(len(dataset.train), options.images, "images", seed_streams)
+        truth = None if dataset.truth is None else dataset.truth[kept]
+        dataset = replace(dataset, train=_rows(dataset.train, kept), truth=truth)
+    if options.test_images is not None:
+        kept = _choose(len(dataset.test), options.test_images, "test_images", seed_streams)
+        dataset = replace(dataset, test=_rows(dataset.test, kept))
     return dataset
 
 
@@ -58,15 +63,13 @@ def _check_augment(augment: Augment, dataset: Dataset) -> None:
         )
 
 
-def _subset(dataset: Dataset, images: int, streams: Streams) -> Dataset:
-    """A random choice of training samples, in their old order; test samples all stay."""
-    samples = len(dataset.train)
-    if images > samples:
-        raise UserError(f"data.images={images}: {dataset.name} has {samples} training samples")
-    chosen = streams.numpy("images").choice(samples, size=images, replace=False)
-    index = torch.from_numpy(np.sort(chosen))
-    return replace(
-        dataset,
-        train=Split(dataset.train.inputs[index], dataset.train.labels[index]),
-        truth=None if dataset.truth is None else dataset.truth[index],
-    )
+def _choose(samples: int, wanted: int, key: str, streams: Streams) -> torch.Tensor:
+    """A random choice of samples, in their old order."""
+    if wanted > samples:
+        raise UserError(f"data.{key}={wanted}: there are only {samples} samples")
+    chosen = streams.numpy(key).choice(samples, size=wanted, replace=False)
+    return torch.from_numpy(np.sort(chosen))
+
+
+def _rows(split: Split, rows: torch.Tensor) -> Split:
+    return Split(split.inputs[rows], split.labels[rows])
