@@ -176,7 +176,7 @@ def test_every_preset_builds(name: str) -> None:
 
 
 def test_the_presets_that_docs_name_are_there() -> None:
-    assert {"quickstart", "cifar10-laptop", "cifar10-iid-0.8-0.5"} <= presets().keys()
+    assert {"quickstart", "cifar10-iid-0.8-0.5"} <= presets().keys()
     assert all(presets().values()), "every preset says what it is"
 
 
@@ -351,6 +351,15 @@ def test_warm_up_has_to_leave_a_round() -> None:
     assert options("rounds=11", "warmup.iterations=5").budget.warmup_rounds == 10
     message = refused("rounds=10", "warmup.iterations=5")
     assert "warmup.iterations=5 takes 10 of rounds=10" in message
+    # Where 1/fraction is no whole number, warm-up takes the round that it has begun: 1/0.3 is 4.
+    assert options("rounds=5", "warmup.iterations=1", "clients.fraction=0.3")
+    message = refused("rounds=4", "warmup.iterations=1", "clients.fraction=0.3")
+    assert "warmup.iterations=1 takes 4 of rounds=4" in message
+
+
+def test_fedavg_has_no_warm_up_to_leave_room_for() -> None:
+    found = options("method.name=fedavg", "rounds=2", "warmup.iterations=5")
+    assert [(stage.turns, stage.rounds) for stage in found.build_method().stages()] == [(2, 1)]
 
 
 @pytest.mark.parametrize(("iterations", "fraction"), [(5, 0.1), (1, 0.4), (3, 0.7), (2, 0.3)])

@@ -36,6 +36,7 @@ TABLE = {  # option: paper, release, plus
     "filter.variance_weights": ("linear", "squared", "linear"),
     "filter.em_steps": (0, 3, 0),
     "filter.clean_client_below": (0.1, 0.1, 0.1),
+    "filter.starved_below": (0, 0, 0.1),
     "relabel.enabled": (True, True, True),
     "relabel.confidence": (0.75, 0.75, BY_EVIDENCE),
     "relabel.persist": (False, True, False),
@@ -88,8 +89,8 @@ def test_release_differs_from_paper_in_exactly_these() -> None:
 
 
 def test_the_filter_of_plus_differs_from_papers_in_exactly_these() -> None:
-    in_table = {key for key in differences("plus", "paper") if key in TABLE}
-    assert {key for key in in_table if key.startswith("filter.")} == {
+    changed = differences("plus", "paper")
+    assert {key for key in changed if key.startswith("filter.")} == {
         "filter.score",
         "filter.scale",
         "filter.debias",
@@ -98,6 +99,7 @@ def test_the_filter_of_plus_differs_from_papers_in_exactly_these() -> None:
         "filter.prior",
         "filter.no_noise_rule",
         "filter.monotone",
+        "filter.starved_below",
     }
 
 

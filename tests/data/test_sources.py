@@ -54,6 +54,22 @@ def test_a_subset_is_chosen_by_the_seed() -> None:
     assert torch.equal(load(images=1437).train.inputs, whole.train.inputs)
 
 
+def test_a_subset_of_the_test_samples_is_chosen_by_the_seed() -> None:
+    whole, first, again, other = load(), *(load(s, test_images=50) for s in (1, 1, 2))
+    assert (len(first.train), len(first.test)) == (1437, 50)
+    assert torch.equal(first.test.inputs, again.test.inputs)
+    assert not torch.equal(first.test.inputs, other.test.inputs)
+    labels = {row.tobytes(): int(y) for row, y in zip(*whole_test(whole), strict=True)}
+    assert all(labels[row.tobytes()] == y for row, y in zip(*whole_test(first), strict=True))
+    assert torch.equal(
+        load(1, images=100).train.inputs, load(1, images=100, test_images=9).train.inputs
+    )
+
+
+def whole_test(data: Dataset) -> tuple[np.ndarray, np.ndarray]:
+    return data.test.inputs.numpy(), data.test.labels.numpy()
+
+
 def test_augmentation_can_be_replaced() -> None:
     data = load(augment={"pad": 2, "flip": True})
     assert data.augment == data.transform.augment == Augment(pad=2, flip=True)
@@ -64,12 +80,16 @@ def test_augmentation_can_be_replaced() -> None:
 def test_what_cannot_be_loaded_is_refused_in_one_line() -> None:
     with pytest.raises(UserError, match=r"data\.source=mnist: allowed are digits, cifar10, npz"):
         load(source="mnist")
-    with pytest.raises(UserError, match=r"data\.images=1438: digits has 1437 training samples"):
+    with pytest.raises(UserError, match=r"data\.images=1438: there are only 1437 samples"):
         load(images=1438)
+    with pytest.raises(UserError, match=r"data\.test_images=361: there are only 360 samples"):
+        load(test_images=361)
     with pytest.raises(UserError, match="digits are built in"):
         load(path="somewhere")
     with pytest.raises(ValidationError):
         load(images=0)
+    with pytest.raises(ValidationError):
+        load(test_images=0)
 
 
 @pytest.mark.parametrize("name", SOURCES)

@@ -16,6 +16,7 @@ PAPER = FilterOptions(
     prior="shared",
     no_noise_rule=False,
     monotone=False,
+    starved_below=0.0,
 )
 RELEASE = FilterOptions(
     **{**PAPER.model_dump(), "score": "bounded", "variance_weights": "squared", "em_steps": 3}
@@ -270,7 +271,10 @@ def test_scores_that_are_not_finite_are_refused(options: FilterOptions, bad: flo
         ),
         ({"variance_weights": "squared"}, "variance_weights=squared is for aggregate=mean"),
         ({"score": "bounded"}, "no_noise_rule compares with even odds"),
-        ({"scale": "minmax"}, "no_noise_rule compares with even odds"),
+        ({"scale": "minmax", "starved_below": 0.0}, "no_noise_rule compares with even odds"),
+        ({"scale": "minmax", "no_noise_rule": False}, "starved_below compares scores between"),
+        ({"starved_below": -0.1}, "starved_below"),
+        ({"starved_below": 1.1}, "starved_below"),
         ({"em_steps": -1}, "em_steps"),
         ({"clean_client_below": 1.1}, "clean_client_below"),
         ({"score": "loss"}, "score"),
@@ -285,10 +289,20 @@ def test_impossible_options_are_refused(options: dict, message: str) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"score": "cross_entropy", "scale": "minmax", "no_noise_rule": False},
+        {
+            "score": "cross_entropy",
+            "scale": "minmax",
+            "no_noise_rule": False,
+            "starved_below": 0.0,
+        },
         {"score": "bounded", "no_noise_rule": False},
         {"aggregate": "mean", "variance_weights": "squared"},
-        {"aggregate": "mean", "score": "cross_entropy", "no_noise_rule": False},
+        {
+            "aggregate": "mean",
+            "score": "cross_entropy",
+            "no_noise_rule": False,
+            "starved_below": 0.0,
+        },
     ],
 )
 def test_their_possible_neighbours_are_not(options: dict) -> None:
@@ -302,7 +316,8 @@ def test_bounds() -> None:
     assert NoiseFilter().bounds() == (-8, 8)
     bounded = NoiseFilter(plus(score="bounded", no_noise_rule=False), classes=3)
     assert bounded.bounds() == pytest.approx((np.log(np.e + 2) - 1, np.log(np.e + 2)))
-    raw = NoiseFilter(plus(score="cross_entropy", aggregate="mean", no_noise_rule=False))
+    options = {"aggregate": "mean", "no_noise_rule": False, "starved_below": 0.0}
+    raw = NoiseFilter(plus(score="cross_entropy", **options))
     assert raw.bounds(np.array([0.5, 3.0, 2.0])) == (0.5, 3.0)
     with pytest.raises(ValueError, match="no common range"):
         raw.bounds()

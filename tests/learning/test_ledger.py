@@ -29,17 +29,30 @@ def test_a_total_is_the_sum_of_all_changes() -> None:
     assert np.array_equal(first.histogram, histogram(bin3=5, bin60=1)), "an opened copy"
 
 
-def test_members_round_forgets_the_filters_and_keeps_the_bias() -> None:
+def test_members_round_forgets_the_filters_and_keeps_bias_and_tally() -> None:
     ledger = Ledger.empty(2, 2).opened(ROUND)
+    tally = np.array([[3.0, 1.0], [2.0, 0.0], [-9.0, 4.0]])
     everything = {"histogram": histogram(bin3=4), "softmax": np.array([3.0, 1.0]), "mixture": ONE}
-    ledger.add(0, 4, everything)
+    ledger.add(0, 4, {**everything, "tally": tally})
     ledger = ledger.opened(ROUND)
     assert not ledger.histogram.any()
     assert np.isnan(ledger.mixtures).all()
     assert ledger.sizes.tolist() == [0, 0]
     assert ledger.bias == pytest.approx([0.75, 0.25])
+    assert np.array_equal(ledger.tally, tally)
     ledger.add(1, 2, {"histogram": histogram(bin60=2), "mixture": TWO})
     assert np.array_equal(ledger.histogram, histogram(bin60=2))
+
+
+def test_the_tally_is_the_sum_of_all_changes() -> None:
+    ledger = Ledger.empty(2, 2).opened(SEEN)
+    ledger.add(0, 4, {"tally": np.array([[3.0, 1.0], [2.0, 0.0], [-9.0, 4.0]])})
+    ledger.add(1, 2, {"tally": np.array([[0.0, 2.0], [0.0, 1.0], [0.0, 3.0]])})
+    # Client 0 keeps one label more of class 1, whose score has fallen by 5.
+    later = ledger.opened(SEEN)
+    later.add(0, 4, {"tally": np.array([[0.0, 0.0], [0.0, 1.0], [0.0, -5.0]])})
+    assert later.tally.tolist() == [[3, 3], [2, 2], [-9, 2]]
+    assert ledger.tally.tolist() == [[3, 3], [2, 1], [-9, 7]], "an opened copy"
 
 
 def test_the_filter_is_the_mean_over_clients_seen_and_no_others() -> None:

@@ -83,6 +83,12 @@ def test_equal_scores_and_a_single_round(run):
     assert len(draw_picture(replace(run, rounds=run.rounds[-1:])).axes) == 2
 
 
+def test_scores_that_differ_by_rounding_only(run):
+    # A model that says the same of every sample: no 48 bins fit between its scores.
+    run.assessment["score"] = np.log(9) + 1e-15 * np.arange(6)
+    assert len(draw_picture(run).axes) == 2
+
+
 def test_the_file_is_an_image(run):
     with Image.open(save_picture(run)) as image:
         assert image.format == "PNG"

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from feddiv.learning.filter import FilterOptions, NoiseFilter
 from feddiv.learning.mixture import Mixture
 from feddiv.learning.score import debias, label_scores, log_softmax
-from feddiv.learning.starvation import class_tally, pardoned
+from feddiv.learning.starvation import class_tally
 
 Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
@@ -69,14 +69,19 @@ class ClientFilter:
             raise ValueError("filter.scope=perfect needs true labels, and this data has none")
         return np.asarray(labels == truth, np.float64)
 
-    def pardon(self, p_clean: Array, scores: Array, labels: Labels) -> Array:
-        """p(clean) for training: labels of starved classes get the benefit of the doubt."""
+    def pardoned(self, scores: Array, labels: Labels) -> npt.NDArray[np.bool_]:
+        """Labels of starved classes that get the benefit of the doubt in training."""
         if self.pardons is None:
-            return p_clean
-        return pardoned(p_clean, scores, labels, self.pardons)
+            return np.zeros(len(labels), np.bool_)
+        return np.asarray(scores <= self.pardons[labels])
 
     def upload(self, scores: Array) -> dict[str, Array]:
-        """Local filter training: a mixture fitted from W^(t), or the change of the histogram."""
+        """Local filter training: a mixture fitted from W^(t), or the change of the histogram.
+
+        Nothing where local training went astray: its weights will be refused anyway.
+        """
+        if not np.isfinite(scores).all():
+            return {}
         summary = self.filter.summarise(self.filter.scale(scores))
         if summary is None or self.options.scope == "perfect":
             return {}

@@ -36,13 +36,19 @@ def divide(
     logits: Array,
     labels: Labels,
     *,
+    pardoned: Mask | None = None,
     clean_client_below: float,
     relabelling: RelabelOptions,
 ) -> Division:
-    """Split by p(clean) >= 1/2; on a noisy client relabel what the global model is sure of."""
+    """Split by p(clean) >= 1/2; on a noisy client relabel what the global model is sure of.
+
+    Labels that are `pardoned` train as clean ones, but do not make the client a clean one.
+    """
     clean = p_clean >= 0.5
     noise_level = float((~clean).mean())
     noisy_client = noise_level > clean_client_below
+    if pardoned is not None:
+        clean = clean | pardoned
     relabelled = np.zeros_like(clean)
     if noisy_client and relabelling.enabled:
         relabelled = relabel(np.exp(log_softmax(logits)), ~clean, relabelling.confidence)

@@ -48,9 +48,11 @@ class FilterOptions(Options):
                 )
             if self.variance_weights == "squared":
                 raise ValueError("variance_weights=squared is for aggregate=mean only")
-        if self.starved_below > 0 and self.scale != "absolute":
+        bounded = self.scale == "absolute" and self.score != "cross_entropy"
+        if self.starved_below > 0 and not bounded:
             raise ValueError(
-                "starved_below compares scores between clients: it needs scale=absolute, or be 0"
+                "starved_below compares scores between clients: it needs scale=absolute and "
+                "score=bounded or log_odds; or set it to 0"
             )
         if self.no_noise_rule and (self.score, self.scale) != ("log_odds", "absolute"):
             raise ValueError(
@@ -59,9 +61,9 @@ class FilterOptions(Options):
         return self
 
     @property
-    def variance_floor(self) -> float:
-        """Smallest variance, as a share of the squared range."""
-        return BIN_FLOOR if self.aggregate == "histogram" else SAMPLE_FLOOR
+    def fits_local_scores(self) -> bool:
+        """Whether the scores of the trained local model are needed."""
+        return self.fit == "local" and self.scope != "perfect"
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from feddiv.data import Samples
+from feddiv.errors import UserError
 
 CHUNK = 250
 Forward = Callable[[Mapping[str, nn.Module], Tensor], Tensor]
@@ -38,3 +39,13 @@ def predict_array(
 ) -> npt.NDArray[np.float64]:
     """`predict` as a float64 array, for scores and filters."""
     return predict(net, samples, rows).double().cpu().numpy()
+
+
+def predict_global(net: nn.Module, samples: Samples) -> npt.NDArray[np.float64]:
+    """`predict_array` of a received model, which must still make sense."""
+    logits = predict_array(net, samples)
+    if not np.isfinite(logits).all():
+        raise UserError(
+            "the global model's outputs are not finite: training diverged, lower train.lr"
+        )
+    return logits

@@ -31,13 +31,11 @@ def pardons(tally: Array, starved_below: float) -> Array:
     """Per class [C]: the score up to which its labels are kept; -inf where it is not starved.
 
     A class is starved if its share of kept labels is under `starved_below` of the overall share.
+    Where nothing is kept at all, every class is: nobody would ever train otherwise.
     """
     given, kept, score = tally
     share = kept.sum() / max(given.sum(), 1.0)
     starved = (given > 0) & (kept < starved_below * share * given)
+    if share == 0 and starved_below > 0:
+        starved = given > 0
     return np.where(starved, score / np.maximum(given, 1.0), -np.inf)
-
-
-def pardoned(p_clean: Array, scores: Array, labels: Labels, limits: Array) -> Array:
-    """p(clean) with the pardoned labels raised to even chances, which keeps them."""
-    return np.where(scores <= limits[labels], np.maximum(p_clean, 0.5), p_clean)

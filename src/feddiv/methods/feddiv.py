@@ -19,7 +19,7 @@ from feddiv.learning.division import divide
 from feddiv.learning.filter import BINS, NoiseFilter
 from feddiv.learning.ledger import Ledger
 from feddiv.learning.mixture import Mixture
-from feddiv.learning.predict import predict_array
+from feddiv.learning.predict import predict_array, predict_global
 from feddiv.learning.sampler import Reselection, debiased_labels, update_bias
 from feddiv.learning.score import LOG_ODDS_CLIP
 from feddiv.learning.starvation import pardons
@@ -179,7 +179,7 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         if received.kind == "train":
             return self._train(client, memory, received, rng)
         noise_filter = self._filter(client, memory, received)
-        logits = predict_array(net, client.samples)
+        logits = predict_global(net, client.samples)
         if received.kind == "bias":
             payload = noise_filter.upload_bias(logits)
         else:
@@ -196,13 +196,14 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         noise_filter = self._filter(client, memory, received)
 
         # Step 2: split with the federated filter, relabel what the global model is sure of.
-        logits = predict_array(net, samples)
+        logits = predict_global(net, samples)
         scores = noise_filter.scores(logits, labels)
         p_clean = noise_filter.p_clean(scores, labels, _truth(client))
         division = divide(
-            noise_filter.pardon(p_clean, scores, labels),
+            p_clean,
             logits,
             labels,
+            pardoned=noise_filter.pardoned(scores, labels),
             clean_client_below=options.filter.clean_client_below,
             relabelling=options.relabel,
         )
@@ -227,12 +228,12 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         # Step 4: one pass of theta_k gives p-hat_k and, where wanted, the scores to fit.
         payload = noise_filter.upload_bias(logits)
         payload |= noise_filter.upload_tally(p_clean, scores, labels)
-        if options.sampler.enabled or options.filter.fit == "local":
+        if options.sampler.enabled or options.filter.fits_local_scores:
             after = predict_array(net, samples)
             bias = update_bias(memory.bias, after, options.sampler)
             debiased = debiased_labels(after, bias, options.sampler.xi)
             memory = replace(memory, bias=bias, debiased=debiased)
-            if options.filter.fit == "local":
+            if options.filter.fits_local_scores:
                 scores = noise_filter.scores(after, _labels(client, memory))
         payload |= noise_filter.upload(scores)
         memory = replace(memory, visits=memory.visits + 1, filter=noise_filter.memory)
@@ -272,7 +273,7 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         """The filter's opinion of the labels as they were given."""
         noise_filter = self._filter(client, memory or _blank(client), received)
         given = client.samples.given.numpy()
-        logits = predict_array(client.net(received.weights["net"]), client.samples)
+        logits = predict_global(client.net(received.weights["net"]), client.samples)
         scores = noise_filter.scores(logits, given)
         p_clean = noise_filter.p_clean(scores, given, _truth(client))
         return Assessment(logits.argmax(axis=1), p_clean, scores)

@@ -131,7 +131,9 @@ def _line(axes: Axes, name: str, run: Run, *, color: str, linewidth: float) -> N
 def draw_scores(axes: Axes, scores: Scores) -> None:
     """How many labels have which score, and the filter's two densities scaled to counts."""
     _dress(axes, "What the filter sees at the end", scores.axis, "labels")
-    edges = np.histogram_bin_edges(scores.values, bins=BINS)
+    low, high = float(scores.values.min()), float(scores.values.max())
+    margin = 0.5 if high - low < 1e-6 else 0.0  # numpy cannot cut a range of rounding errors
+    edges = np.linspace(low - margin, high + margin, BINS + 1)
     if scores.wrong is None:
         groups, colors, names = [scores.values], ["#BBBBBB"], ["given labels"]
     else:

@@ -1,0 +1,184 @@
+"""Whole runs of a few rounds, in memory: every variant, twice the same, odd federations."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import feddiv
+from feddiv.config import load_experiment
+from feddiv.errors import UserError
+from feddiv.federation.in_process import InProcess
+from feddiv.methods.registry import METHODS
+from feddiv.randomness import Streams
+from feddiv.runs.evaluate import Evaluation
+from feddiv.runs.loop import Loop
+from feddiv.runs.run import prepare
+
+TINY = {
+    "data.images": 120,
+    "data.test_images": 60,
+    "clients.count": 4,
+    "clients.fraction": 0.5,
+    "rounds": 5,
+    "warmup.iterations": 1,  # two rounds' worth; three filtered ones are left
+    "train.epochs": 1,
+}
+NOISE = {"noise.name": "symmetric", "noise.rho": 0.8, "noise.tau": 0.5}
+
+
+@dataclass
+class Played:
+    loop: Loop
+    federation: InProcess
+    rounds: list[dict[str, Any]]
+    clients: list[dict[str, Any]]
+
+    @property
+    def net(self) -> dict[str, torch.Tensor]:
+        return self.loop.method.weights(self.loop.state)["net"]
+
+
+def play(noise: bool = True, **settings: object) -> Played:
+    """Run to the end without a folder; settings are dotted keys with __ for the dot."""
+    dotted = {key.replace("__", "."): value for key, value in settings.items()}
+    experiment = load_experiment(None, {**TINY, **(NOISE if noise else {}), **dotted})
+    prepared = prepare(experiment)
+    federation = InProcess(prepared.workspace, iid=experiment.partition.iid)
+    test = prepared.dataset.test.labels.numpy()
+    rounds: list[dict[str, Any]] = []
+    clients: list[dict[str, Any]] = []
+    loop = Loop(
+        prepared.workspace.method,
+        federation,
+        Evaluation(test, len(prepared.dataset.classes)),
+        Streams(experiment.seed),
+        on_client=clients.append,
+        on_round=lambda line, weights: rounds.append(line),
+    )
+    loop.run()
+    return Played(loop, federation, rounds, clients)
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(value, other[key]) for key, value in one.items())
+
+
+def finite(state: dict[str, torch.Tensor]) -> bool:
+    return all(bool(value.isfinite().all()) for value in state.values())
+
+
+EVERY = [(name, variant) for name, found in METHODS.items() for variant in found.variants]
+
+
+@pytest.mark.parametrize(("name", "variant"), EVERY)
+def test_every_variant_runs(name: str, variant: str) -> None:
+    played = play(method__name=name, method__variant=variant)
+    assert finite(played.net)
+    assert played.rounds[-1]["round"] == 5
+    assert all(not line["missing"] for line in played.rounds)
+    assert not [line for line in played.clients if "refused" in line]
+    assert all(np.isfinite(line["test_loss"]) for line in played.rounds)
+    trained = [line for line in played.clients if line["kind"] == "train"]
+    if name == "feddiv":
+        assert [line["stage"] for line in played.rounds] == ["warmup", "train", "train", "train"]
+        assert len(trained) == 3 * 2
+        mixture = played.rounds[-1]["mixture"]
+        alone = variant in ("local-filter", "perfect-filter")
+        assert mixture is None if alone else np.isfinite(mixture).all()
+    message = played.loop.method.assessment(played.loop.state)
+    opinions = dict(played.federation.assess(message))
+    assert sorted(opinions) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("variant", ["plus", "release"])
+def test_the_same_seed_gives_the_same_bits_and_another_does_not(variant: str) -> None:
+    first, again, other = (play(method__variant=variant, seed=seed) for seed in (1, 1, 2))
+    assert same(first.net, again.net)
+    assert first.clients == again.clients
+    assert not same(first.net, other.net)
+
+
+def test_partial_participation() -> None:
+    played = play(clients__fraction=0.25, rounds=6, warmup__iterations=1)
+    assert [line["round"] for line in played.rounds] == [4, 5, 6]
+    train = [line["client"] for line in played.clients if line["kind"] == "train"]
+    assert len(train) == 2
+    # Everybody took part in warm-up and in the openings, and only some have been visited since.
+    for kind in ("warmup", "bias", "filter"):
+        assert sorted(e["client"] for e in played.clients if e["kind"] == kind) == [0, 1, 2, 3]
+    visits = {client: memory.visits for client, memory in played.federation.memories.items()}
+    assert visits == {client: train.count(client) for client in range(4)}
+    assert played.loop.state.ledger.histogram.sum() == 120
+
+
+def test_averaged_warm_up_runs() -> None:
+    played = play(method__warmup__mode="average")
+    assert [line["stage"] for line in played.rounds] == ["warmup"] * 2 + ["train"] * 3
+    assert [line["round"] for line in played.rounds] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("variant", ["plus", "paper", "release"])
+def test_no_noise_and_no_warm_up(variant: str) -> None:
+    played = play(method__variant=variant, noise=False, warmup__iterations=0, rounds=3)
+    assert finite(played.net)
+    assert [line["round"] for line in played.rounds] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_filter_that_keeps_nothing_does_not_stop_the_run_for_good(seed: int) -> None:
+    # An untrained model gives all labels about the same score, which one component swallows.
+    played = play(noise=False, seed=seed, warmup__iterations=0, rounds=6)
+    trained = [line for line in played.clients if line.get("divergence", 0) > 0]
+    assert trained
+
+
+def test_the_servers_totals_are_those_of_the_clients() -> None:
+    played = play(rounds=8)
+    ledger, memories = played.loop.state.ledger, played.federation.memories.values()
+    assert np.array_equal(ledger.histogram, sum(m.filter.summary for m in memories))
+    assert ledger.softmax == pytest.approx(sum(m.filter.softmax for m in memories))
+    tallies = [m.filter.tally for m in memories if m.filter.tally is not None]
+    assert ledger.tally == pytest.approx(sum(tallies))
+
+
+def test_clients_whose_training_explodes_are_refused_and_the_run_goes_on() -> None:
+    settings = {"method__variant": "no-pcs", "train__lr": 1e38, "train__epochs": 5}
+    played = play(rounds=2, warmup__iterations=0, **settings)
+    train = [line for line in played.clients if line["kind"] == "train"]
+    assert len(train) == 4
+    assert all("is not finite" in line["refused"] for line in train)
+    assert finite(played.net)
+    assert len(played.rounds) == 2
+
+
+def test_a_client_that_trains_nowhere_leaves_batch_norm_alone() -> None:
+    played = play(rounds=3, warmup__iterations=0)
+    workspace = played.federation.workspace
+    alone = replace(workspace.draw, parts=(workspace.draw.parts[0][:1],))
+    workspace.draw = alone
+    sent = played.loop.method.assessment(played.loop.state)
+    for kind in ("warmup", "train"):
+        message = replace(sent, kind=kind)
+        outcome = played.loop.method.visit(workspace.client(0), None, message, Streams(0))
+        assert same(outcome.reply.weights["net"], played.net)
+        assert outcome.reply.metrics["divergence"] == 0
+
+
+def test_the_perfect_filter_needs_true_labels_before_anything_runs(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "mine.npz", x=rng.random((40, 3)), y=np.arange(40) % 2)
+    settings = {
+        "data.source": "npz",
+        "data.path": str(tmp_path / "mine.npz"),
+        "model.name": "mlp",
+        "method.variant": "perfect-filter",
+        "clients.count": 2,
+        "rounds": 2,
+    }
+    with pytest.raises(UserError, match="scope=perfect needs true labels"):
+        feddiv.run({}, settings, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
