@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from feddiv.learning.average import RunningMean
+from feddiv.learning.average import RunningMean, Trail
 
 
 def test_mean_by_hand() -> None:
@@ -77,3 +77,21 @@ def test_several_models_side_by_side() -> None:
     result = mean.mean()
     assert result is not None
     assert (result["a"]["w"].item(), result["b"]["w"].item()) == (1.5, 20.0)
+
+
+def test_the_trail_of_a_hand_over_is_the_mean_of_its_models_by_samples() -> None:
+    net = {"w": torch.tensor([4.0]), "steps": torch.tensor(7)}
+    first = Trail().followed(net, 10)
+    second = first.followed({"w": torch.tensor([1.0]), "steps": torch.tensor(9)}, 30)
+    # (10 * 4 + 30 * 1) / 40 = 1.75
+    assert second.mean is not None
+    assert (second.mean["w"].item(), second.mean["steps"].item()) == (1.75, 7)
+    assert (second.samples, second.visits) == (40, 2)
+    assert first.mean is not None
+    assert first.mean["w"].item() == 4.0, "a trail that was followed is left alone"
+
+
+def test_a_client_that_did_not_answer_is_counted_as_a_visit_only() -> None:
+    trail = Trail().followed({"w": torch.tensor([4.0])}, 10).followed(None, 0)
+    assert trail.mean == {"w": torch.tensor([4.0])}
+    assert (trail.samples, trail.visits) == (10, 2)

@@ -103,6 +103,24 @@ def test_hand_over_hands_each_clients_weights_to_the_next(bench: Any) -> None:
     assert state.net["w"].tolist() == [3, 0.5]
 
 
+def test_what_a_hand_over_ends_with(bench: Any) -> None:
+    # Clients 0 and 1 hold 5 and 6 samples; two iterations, of which the second counts.
+    chain = [(0, 5, 9.0), (1, 6, 8.0), (1, 6, 1.0), (0, 5, 2.0)]
+    ends = {}
+    for result in ("last", "average"):
+        method = bench.method(method__warmup__result=result)
+        state = begun(method, clients=2)
+        for client, samples, value in chain:
+            state = merged(method, state, reply(client, samples, (value, 0.0)), kind="warmup")
+            assert state.net["w"][0] == value, "the next client goes on from the last model"
+        for weights in (method.weights(state)["net"], told("train", method, state).weights["net"]):
+            ends[result] = weights["w"][0].item()
+        state = merged(method, state, reply(0, 5, (5.0, 0.0)), kind="train")
+        assert method.weights(state)["net"]["w"][0] == 5.0, "filtered rounds know no trail"
+    # (6 * 1 + 5 * 2) / 11
+    assert ends == {"last": 2.0, "average": pytest.approx(16 / 11)}
+
+
 def test_averaged_warm_up_is_rounds_of_a_fraction(bench: Any) -> None:
     settings = {"clients__fraction": 0.3, "warmup__iterations": 1, "rounds": 20}
     method = bench.method(method__warmup__mode="average", **settings)

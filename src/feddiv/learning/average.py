@@ -1,5 +1,7 @@
 """Averaging weights as a running sum: no list of models is ever held."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -54,3 +56,30 @@ class RunningMean:
 def floating(net: StateDict) -> list[tuple[str, Tensor]]:
     """The entries that are averaged."""
     return [(key, value) for key, value in net.items() if value.is_floating_point()]
+
+
+@dataclass(frozen=True)
+class Trail:
+    """The weighted mean of the models along one iteration of a hand-over.
+
+    The last model of a hand-over is as good as its last client, and that one may have nothing but
+    wrong labels; the mean along the way does not depend on who came last.
+    """
+
+    mean: StateDict | None = None
+    samples: int = 0
+    visits: int = 0
+
+    def followed(self, net: StateDict | None, samples: int) -> "Trail":
+        """The trail after one more visit; `net` is None where the client did not answer."""
+        if net is None:
+            return Trail(self.mean, self.samples, self.visits + 1)
+        total = self.samples + samples
+        mean = net
+        if self.mean is not None:
+            share = samples / total
+            mean = {
+                key: value + (net[key] - value) * share if value.is_floating_point() else value
+                for key, value in self.mean.items()
+            }
+        return Trail(mean, total, self.visits + 1)

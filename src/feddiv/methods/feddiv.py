@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from feddiv.learning.average import RunningMean, StateDict, Weights
+from feddiv.learning.average import RunningMean, StateDict, Trail, Weights
 from feddiv.learning.client_filter import ClientFilter, FilterMemory
 from feddiv.learning.division import divide
 from feddiv.learning.filter import BINS, NoiseFilter
@@ -60,6 +60,12 @@ class FedDivState:
     mixture: Array | None  # W^(t): means, variances, weights
     sizes: dict[int, int]  # n_k
     iid: bool
+    trail: Trail = field(default_factory=Trail)  # with warmup.result=average
+
+    @property
+    def model(self) -> StateDict:
+        """The model to use: where there is a trail of hand-overs, their mean."""
+        return self.net if self.trail.mean is None else self.trail.mean
 
 
 @dataclass(frozen=True)
@@ -141,7 +147,7 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
             payload["mixture"] = state.mixture
         if kind == "train" and self.options.filter.starved_below > 0:
             payload["pardons"] = pardons(state.ledger.tally, self.options.filter.starved_below)
-        return Message(kind, {"net": state.net}, payload)
+        return Message(kind, {"net": state.net if kind == "warmup" else state.model}, payload)
 
     def _regularised(self, kind: str, iid: bool) -> bool:
         rule = self.options.regulariser
@@ -156,13 +162,22 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
                 models.add(reply.weights, reply.samples)
             ledger.add(reply.client, reply.samples, reply.payload)
         mean = models.mean()
-        state = replace(state, net=mean["net"]) if mean else state
+        net = mean["net"] if mean else None
         if exchange.message.kind == "warmup":
-            return state
+            return replace(state, net=net or state.net, trail=self._trail(state, net, models.total))
+        if net is not None:
+            state = replace(state, net=net, trail=Trail())
         before = None if state.mixture is None else Mixture.unpacked(state.mixture)
         fitted = ledger.fitted(NoiseFilter(self.options.filter, len(ledger.softmax), before))
         mixture = None if fitted.mixture is None else fitted.mixture.packed()
         return replace(state, ledger=ledger, mixture=mixture)
+
+    def _trail(self, state: FedDivState, net: StateDict | None, samples: float) -> Trail:
+        warmup = self.options.warmup
+        if warmup.mode != "hand_over" or warmup.result == "last":
+            return state.trail
+        complete = state.trail.visits == len(state.sizes)
+        return (Trail() if complete else state.trail).followed(net, int(samples))
 
     # The client
 
@@ -251,7 +266,7 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
 
     def weights(self, state: FedDivState) -> Weights:
         """The one global model."""
-        return {"net": state.net}
+        return {"net": state.model}
 
     def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
         """Totals of scores and of softmax outputs, or six numbers: nothing per sample."""

@@ -16,6 +16,8 @@ class WarmupMode(Options):
     """How the model is warmed up on all given labels."""
 
     mode: Literal["hand_over", "average"] = "hand_over"
+    # What a hand-over ends with: its last model, or the mean of its last iteration's.
+    result: Literal["last", "average"] = "average"
     regulariser: bool = True
 
 
@@ -53,6 +55,7 @@ PAPER: Mapping[str, Any] = {
     "sampler.enabled": True,
     "regulariser": "non_iid",
     "warmup.regulariser": False,
+    "warmup.result": "last",
 }
 
 RELEASE: Mapping[str, Any] = {
