@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -136,6 +136,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("study", choices=STUDIES)
     parser.add_argument("--jobs", type=int, default=2, help="runs at the same time (default 2)")
+    parser.add_argument("--only", nargs="+", choices=METHODS, help="these methods only")
+    parser.add_argument("--seeds", nargs="+", type=int, help="these seeds only")
     parser.add_argument("--table", action="store_true", help="run nothing")
     options = parser.parse_args()
     study, file = STUDIES[options.study], RESULTS / f"{options.study}.jsonl"
@@ -144,13 +146,15 @@ def main() -> None:
         done = finished(file)
         todo = [
             job
-            for seed in study.seeds
+            for seed in options.seeds or study.seeds
             for preset in study.presets
-            for method in study.methods
+            for method in options.only or study.methods
             if (job := Job(preset, method, seed)) not in done
         ]
         with ThreadPoolExecutor(options.jobs) as pool:
-            for number, row in enumerate(pool.map(Job.run, todo), 1):
+            runs = [pool.submit(job.run) for job in todo]
+            for number, run in enumerate(as_completed(runs), 1):
+                row = run.result()
                 with file.open("a") as results:
                     results.write(json.dumps(row) + "\n")
                 print(f"{number}/{len(todo)} {row['command']}", file=sys.stderr, flush=True)

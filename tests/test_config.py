@@ -342,7 +342,11 @@ def test_an_unknown_preset_lists_the_known_ones() -> None:
 def test_impossible_filters_are_refused_with_their_reason() -> None:
     message = refused("method.filter.variance_weights=squared")
     assert message.startswith("method.filter: variance_weights=squared is for aggregate=mean only")
-    message = refused("method.filter.score=cross_entropy", "method.filter.no_noise_rule=false")
+    message = refused(
+        "method.filter.score=cross_entropy",
+        "method.filter.no_noise_rule=false",
+        "method.filter.second_opinion=false",
+    )
     assert "needs a common range" in message
 
 

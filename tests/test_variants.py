@@ -32,6 +32,7 @@ TABLE = {  # option: paper, release, plus
     "filter.fit": ("local", "local", "global"),
     "filter.prior": ("shared", "shared", "own"),
     "filter.no_noise_rule": (False, False, True),
+    "filter.second_opinion": (False, False, True),
     "filter.monotone": (False, False, True),
     "filter.variance_weights": ("linear", "squared", "linear"),
     "filter.em_steps": (0, 3, 0),
@@ -98,6 +99,7 @@ def test_the_filter_of_plus_differs_from_papers_in_exactly_these() -> None:
         "filter.fit",
         "filter.prior",
         "filter.no_noise_rule",
+        "filter.second_opinion",
         "filter.monotone",
         "filter.starved_below",
     }

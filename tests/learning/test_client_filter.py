@@ -12,6 +12,7 @@ MEAN = {
     "aggregate": "mean",
     "prior": "shared",
     "no_noise_rule": False,
+    "second_opinion": False,
     "monotone": False,
     "starved_below": 0.0,
 }
@@ -154,7 +155,7 @@ def test_labels_of_starved_classes_are_pardoned_up_to_the_limit() -> None:
 
 def test_federated_scope_decides_with_the_received_filter() -> None:
     received = {"mixture": np.array([-4.0, 4.0, 4.0, 4.0, 0.5, 0.5])}
-    decides = client(received=received, prior="shared")
+    decides = client(received=received, prior="shared", second_opinion=False)
     # Means ∓4 and variances 4: odds of clean = exp(-2 s)
     p = decides.p_clean(np.array([-0.5, 0.5]), LABELS, None)
     assert p == pytest.approx([1 / (1 + np.exp(-1)), 1 / (1 + np.exp(1))])

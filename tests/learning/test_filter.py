@@ -15,6 +15,7 @@ PAPER = FilterOptions(
     fit="local",
     prior="shared",
     no_noise_rule=False,
+    second_opinion=False,
     monotone=False,
     starved_below=0.0,
 )
@@ -203,22 +204,23 @@ def test_own_prior_moves_the_boundary() -> None:
     # Means ∓4 and variances 4: log-odds of clean = log π/(1-π) - 2x. The client is as good as
     # clean, its π is clamped at 0.98 (odds 49), so a score of 1.5 has odds 49 / e³.
     scores = np.array([-4.0] * 100 + [1.5])
-    shared = of(plus(prior="shared"), (-4, 4), (4, 4), (0.5, 0.5))
-    own = of(plus(), (-4, 4), (4, 4), (0.5, 0.5))
+    alone = {"second_opinion": False}
+    shared = of(plus(prior="shared", **alone), (-4, 4), (4, 4), (0.5, 0.5))
+    own = of(plus(**alone), (-4, 4), (4, 4), (0.5, 0.5))
     assert shared.p_clean(scores)[-1] == pytest.approx(1 / (1 + np.exp(3)))
     assert own.p_clean(scores)[-1] == pytest.approx(49 / (49 + np.exp(3)))
 
 
 def test_own_prior_is_the_shared_densities_with_the_clients_weight() -> None:
     scores = np.random.default_rng(3).normal(0, 4, 50)
-    own = of(plus(monotone=False), (-4, 3), (4, 6), (0.5, 0.5))
+    own = of(plus(monotone=False, second_opinion=False), (-4, 3), (4, 6), (0.5, 0.5))
     expected = own_weights(scores, own.mixture, steps=50, weight_floor=0.02).p_clean(scores)
     assert own.p_clean(scores) == pytest.approx(expected)
 
 
 def test_monotone_is_an_option() -> None:
     scores = np.array([-10.0])
-    shared = {"prior": "shared", "no_noise_rule": False}
+    shared = {"prior": "shared", "no_noise_rule": False, "second_opinion": False}
     plain = of(plus(monotone=False, **shared), (0, 2), (1, 4), (0.5, 0.5))
     guarded = of(plus(monotone=True, **shared), (0, 2), (1, 4), (0.5, 0.5))
     assert plain.p_clean(scores)[0] < 0.5 <= guarded.p_clean(scores)[0]
@@ -266,13 +268,16 @@ def test_scores_that_are_not_finite_are_refused(options: FilterOptions, bad: flo
     ("options", "message"),
     [
         (
-            {"score": "cross_entropy", "no_noise_rule": False},
+            {"score": "cross_entropy", "no_noise_rule": False, "second_opinion": False},
             "aggregate=histogram needs a common range",
         ),
         ({"variance_weights": "squared"}, "variance_weights=squared is for aggregate=mean"),
-        ({"score": "bounded"}, "no_noise_rule compares with even odds"),
-        ({"scale": "minmax", "starved_below": 0.0}, "no_noise_rule compares with even odds"),
-        ({"scale": "minmax", "no_noise_rule": False}, "starved_below compares scores between"),
+        ({"score": "bounded"}, "no_noise_rule takes scores for odds"),
+        ({"scale": "minmax", "starved_below": 0.0}, "no_noise_rule takes scores for odds"),
+        (
+            {"scale": "minmax", "no_noise_rule": False, "second_opinion": False},
+            "starved_below compares scores between",
+        ),
         ({"starved_below": -0.1}, "starved_below"),
         ({"starved_below": 1.1}, "starved_below"),
         ({"em_steps": -1}, "em_steps"),
@@ -293,14 +298,16 @@ def test_impossible_options_are_refused(options: dict, message: str) -> None:
             "score": "cross_entropy",
             "scale": "minmax",
             "no_noise_rule": False,
+            "second_opinion": False,
             "starved_below": 0.0,
         },
-        {"score": "bounded", "no_noise_rule": False},
+        {"score": "bounded", "no_noise_rule": False, "second_opinion": False},
         {"aggregate": "mean", "variance_weights": "squared"},
         {
             "aggregate": "mean",
             "score": "cross_entropy",
             "no_noise_rule": False,
+            "second_opinion": False,
             "starved_below": 0.0,
         },
     ],
@@ -314,9 +321,16 @@ def test_their_possible_neighbours_are_not(options: dict) -> None:
 def test_bounds() -> None:
     assert NoiseFilter(PAPER).bounds() == (0, 1)
     assert NoiseFilter().bounds() == (-8, 8)
-    bounded = NoiseFilter(plus(score="bounded", no_noise_rule=False), classes=3)
+    bounded = NoiseFilter(
+        plus(score="bounded", no_noise_rule=False, second_opinion=False), classes=3
+    )
     assert bounded.bounds() == pytest.approx((np.log(np.e + 2) - 1, np.log(np.e + 2)))
-    options = {"aggregate": "mean", "no_noise_rule": False, "starved_below": 0.0}
+    options = {
+        "aggregate": "mean",
+        "no_noise_rule": False,
+        "second_opinion": False,
+        "starved_below": 0.0,
+    }
     raw = NoiseFilter(plus(score="cross_entropy", **options))
     assert raw.bounds(np.array([0.5, 3.0, 2.0])) == (0.5, 3.0)
     with pytest.raises(ValueError, match="no common range"):

@@ -28,7 +28,7 @@ def divided(p_clean: np.ndarray = P_CLEAN, below: float = 0.1, **relabelling: ob
         np.log(GLOBAL) if len(p_clean) == 6 else np.zeros((len(p_clean), 3)),
         GIVEN if len(p_clean) == 6 else np.zeros(len(p_clean), int),
         clean_client_below=below,
-        relabelling=RelabelOptions(**relabelling),
+        relabelling=RelabelOptions(**{"confidence": 0.75, **relabelling}),
     )
 
 

@@ -79,6 +79,7 @@ def test_raw_losses_stay_within_what_is_declared(bench: Any) -> None:
         "score": "cross_entropy",
         "aggregate": "mean",
         "no_noise_rule": False,
+        "second_opinion": False,
         "starved_below": 0.0,
     }
     chosen = method(bench, **{f"method__filter__{key}": value for key, value in settings.items()})
@@ -103,7 +104,7 @@ def test_a_training_that_explodes_gives_a_reply_that_is_refused(bench: Any, vari
 @pytest.mark.parametrize("fit", ["global", "local"])
 @pytest.mark.parametrize("score", ["log_odds", "bounded"])
 def test_changes_of_two_visits_sum_to_the_current_totals(bench: Any, fit: str, score: str) -> None:
-    filters = {"fit": fit, "score": score, "no_noise_rule": False}
+    filters = {"fit": fit, "score": score, "no_noise_rule": False, "second_opinion": False}
     chosen = method(bench, **{f"method__filter__{key}": value for key, value in filters.items()})
     client = mixed_client(bench)
     given = client.samples.given.numpy()

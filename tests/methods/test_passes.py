@@ -97,7 +97,13 @@ def test_the_last_pass_is_for_p_hat_and_local_scores(
 
 def test_a_visit_that_cannot_train_learns_nothing(bench: Any) -> None:
     client = bench.sure([0, 1, 2], [1, 2, 0], size=0.9)  # all wrong, and never sure of it
-    found = method(bench, "plus", method__filter__prior="shared", method__sampler__enabled=True)
+    found = method(
+        bench,
+        "plus",
+        method__filter__prior="shared",
+        method__relabel__confidence=0.75,
+        method__sampler__enabled=True,
+    )
     bench.passes.clear()
     sharp = bench.message(mixture=[-4.0, 1.0, 0.3, 0.3, 0.5, 0.5])
     diary = found.visit(client, MEMORY, sharp, bench.rng).diary

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from feddiv.learning.mixture import Mixture, first_start, fit_mixture, own_weights
+from feddiv.learning.opinion import with_second_opinion
 from feddiv.learning.score import LOG_ODDS_CLIP, ScoreName, minmax, score_range
 from feddiv.options import Options
 
@@ -36,6 +37,7 @@ class FilterOptions(Options):
     variance_weights: Literal["linear", "squared"] = "linear"
     em_steps: int = Field(0, ge=0)
     clean_client_below: float = Field(0.1, ge=0, le=1)
+    second_opinion: bool = True
     starved_below: float = Field(0.1, ge=0, le=1)  # 0: no class is ever pardoned
 
     @model_validator(mode="after")
@@ -54,10 +56,13 @@ class FilterOptions(Options):
                 "starved_below compares scores between clients: it needs scale=absolute and "
                 "score=bounded or log_odds; or set it to 0"
             )
-        if self.no_noise_rule and (self.score, self.scale) != ("log_odds", "absolute"):
-            raise ValueError(
-                "no_noise_rule compares with even odds: it needs score=log_odds, scale=absolute"
-            )
+        if (self.score, self.scale) != ("log_odds", "absolute"):
+            for name in ("no_noise_rule", "second_opinion"):
+                if getattr(self, name):
+                    raise ValueError(
+                        f"{name} takes scores for odds: it needs score=log_odds and "
+                        "scale=absolute; or set it to false"
+                    )
         return self
 
     @property
@@ -82,7 +87,7 @@ class NoiseFilter:
     """
 
     options: FilterOptions = field(default_factory=FilterOptions)
-    classes: int = 10  # needed by score=bounded, whose range depends on it
+    classes: int = 10  # what a wrong label may be; the range of score=bounded depends on it too
     mixture: Mixture | None = None
 
     def fit(self, clients: Sequence[Array]) -> "NoiseFilter":
@@ -178,7 +183,10 @@ class NoiseFilter:
         mixture = self.mixture
         if self.options.prior == "own":
             mixture = own_weights(scores, mixture, weight_floor=OWN_WEIGHT_FLOOR)
-        return mixture.p_clean(scores, monotone=self.options.monotone)
+        p_clean = mixture.p_clean(scores, monotone=self.options.monotone)
+        if self.options.second_opinion:
+            return with_second_opinion(p_clean, scores, self.classes)
+        return p_clean
 
 
 __all__ = ["BINS", "LOG_ODDS_CLIP", "FilterOptions", "NoiseFilter"]

@@ -46,7 +46,7 @@ class Mixture:
         """
         held = self._held_at_turning_point(values) if monotone else values
         clean, noisy = self.log_joint(held)
-        posterior = _sigmoid(clean - noisy)
+        posterior = sigmoid(clean - noisy)
         if monotone:
             posterior = np.where(values <= self.means[0], np.maximum(posterior, 0.5), posterior)
             above = values >= self.means[1]
@@ -141,9 +141,10 @@ def own_weights(
     clean = float(np.clip(mixture.weights[0], weight_floor, 1 - weight_floor))
     for _ in range(steps if len(values) else 0):
         odds = np.log(clean) - np.log1p(-clean) + log_density[0] - log_density[1]
-        clean = float(np.clip(_sigmoid(odds).mean(), weight_floor, 1 - weight_floor))
+        clean = float(np.clip(sigmoid(odds).mean(), weight_floor, 1 - weight_floor))
     return Mixture(mixture.means, mixture.variances, np.array([clean, 1 - clean]))
 
 
-def _sigmoid(odds: Array) -> Array:
-    return np.exp(-np.logaddexp(0.0, -odds))
+def sigmoid(odds: Array) -> Array:
+    """Probability of log-odds, without overflow."""
+    return np.asarray(np.exp(-np.logaddexp(0.0, -odds)))

@@ -50,6 +50,7 @@ PAPER: Mapping[str, Any] = {
     "filter.prior": "shared",
     "filter.no_noise_rule": False,
     "filter.monotone": False,
+    "filter.second_opinion": False,
     "filter.starved_below": 0.0,
     "relabel.confidence": 0.75,
     "sampler.enabled": True,

@@ -39,16 +39,19 @@ class Prepared:
         return sum(stage.turns for stage in self.workspace.method.stages())
 
 
-def prepare(experiment: Experiment, draw: Draw | None = None) -> Prepared:
+def prepare(experiment: Experiment) -> Prepared:
     """Everything that can go wrong before a run, before anything is written."""
-    streams = Streams(experiment.seed)
+    streams, clients = Streams(experiment.seed), experiment.clients.count
     dataset = load_dataset(experiment.data, streams)
-    if draw is None and experiment.data.draw is not None:
+    if experiment.data.draw is None:
+        draw = make_draw(dataset, experiment.partition, experiment.noise, clients, streams)
+    else:
         draw = Draw.load(experiment.data.draw)
-    if draw is None:
-        draw = make_draw(
-            dataset, experiment.partition, experiment.noise, experiment.clients.count, streams
-        )
+        if len(draw.parts) != clients:
+            raise UserError(
+                f"data.draw={experiment.data.draw} has {len(draw.parts)} clients: "
+                f"set clients.count to that, it is {clients}"
+            )
     draw.check(dataset)
     return fitted(experiment, dataset, draw)
 
