@@ -9,6 +9,7 @@ CIFAR-10 is read from FEDDIV_DATA.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import statistics
@@ -21,6 +22,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from feddiv.config import load_experiment, to_toml
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -65,6 +68,13 @@ class Job:
         """What follows `feddiv run`."""
         return [self.preset, *METHODS[self.method], f"seed={self.seed}", "against=[]"]
 
+    @property
+    def config(self) -> str:
+        """A fingerprint of the resolved experiment: a row made with other options is another."""
+        return hashlib.sha256(
+            to_toml(load_experiment(self.preset, self.arguments[1:])).encode()
+        ).hexdigest()[:16]
+
     def run(self) -> dict[str, Any]:
         """Run it in a folder that is thrown away, and keep its numbers."""
         with tempfile.TemporaryDirectory() as folder:
@@ -79,6 +89,7 @@ class Job:
                 "preset": self.preset,
                 "method": self.method,
                 "seed": self.seed,
+                "config": self.config,
                 "command": f"feddiv run {' '.join(self.arguments)}",
                 "date": datetime.now(UTC).date().isoformat(),
                 "summary": json.loads((out / "summary.json").read_text()),
@@ -87,10 +98,11 @@ class Job:
 
 
 def finished(file: Path) -> dict[Job, dict[str, Any]]:
-    """Runs that are in the results file."""
+    """Runs in the results file that were made with the options of today."""
     lines = file.read_text().splitlines() if file.exists() else []
     rows = [json.loads(line) for line in lines]
-    return {Job(row["preset"], row["method"], row["seed"]): row for row in rows}
+    jobs = {Job(row["preset"], row["method"], row["seed"]): row for row in rows}
+    return {job: row for job, row in jobs.items() if row["config"] == job.config}
 
 
 def table(study: Study, rows: dict[Job, dict[str, Any]]) -> str:
@@ -143,6 +155,7 @@ def main() -> None:
     study, file = STUDIES[options.study], RESULTS / f"{options.study}.jsonl"
     if not options.table:
         os.environ["OMP_NUM_THREADS"] = "1"
+        RESULTS.mkdir(exist_ok=True)
         done = finished(file)
         todo = [
             job

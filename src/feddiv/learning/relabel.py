@@ -11,7 +11,7 @@ class RelabelOptions(Options):
     """What becomes of samples whose label the filter rejects."""
 
     enabled: bool = True
-    confidence: float = Field(0.5, ge=0, le=1)  # zeta
+    confidence: float = Field(0.75, ge=0, le=1)  # zeta
     persist: bool = False  # keep the new label for good, as the released code does
     min_noise: float = Field(0.1, ge=0, le=1)  # relabelled samples train above this noise level
 
