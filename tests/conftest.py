@@ -39,4 +39,5 @@ def small_draw(small_data: Dataset) -> Draw:
         truth=truth,
         levels=np.array([0.0, 0.25, 1 / 6]),
         fingerprint="",
+        iid=False,
     )

@@ -142,6 +142,23 @@ def validated(tree: Mapping[str, Any]) -> Experiment:
     return experiment
 
 
+def changed_options(experiment: Experiment) -> dict[str, Any]:
+    """The method's options, by dotted key, that differ from those of its variant."""
+    method = experiment.method
+    plain = _method({"name": method.name, "variant": method.variant})
+    assert isinstance(plain, MethodOptions)
+    theirs = _flat(plain.model_dump())
+    return {key: mine for key, mine in _flat(method.model_dump()).items() if mine != theirs[key]}
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    leaves: dict[str, Any] = {}
+    for key, value in tree.items():
+        nested = isinstance(value, Mapping)
+        leaves |= _flat(value, f"{prefix}{key}.") if nested else {f"{prefix}{key}": value}
+    return leaves
+
+
 def to_toml(experiment: Experiment) -> str:
     """The resolved experiment as TOML; reading it back gives the same experiment."""
     return tomli_w.dumps(experiment.model_dump(mode="json", exclude_none=True))

@@ -6,3 +6,7 @@ class UserError(Exception):
 
     The command line prints it and exits with code 2; nothing has been written by then.
     """
+
+
+class Diverged(Exception):
+    """Training went astray: no number of it can be used. What the run has written stays."""

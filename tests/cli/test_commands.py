@@ -119,3 +119,29 @@ def test_everything_offered_in_python_is_there():
         assert getattr(feddiv, name) is not None
     with pytest.raises(AttributeError, match="nonsense"):
         feddiv.nonsense  # noqa: B018
+
+
+def test_a_run_that_diverges_says_so_and_keeps_what_it_wrote(command, tiny, tmp_path) -> None:
+    done = command(
+        "run", *tiny, "method.name=fedavg", "train.lr=1e38", "--out", tmp_path / "x", "-q"
+    )
+    assert done.code == 1
+    assert done.err.count("\n") == 1
+    assert "training diverged" in done.err
+    assert "clients.jsonl" in done.err
+    assert (tmp_path / "x" / "clients.jsonl").exists()
+    assert not (tmp_path / "x" / "summary.json").exists()
+
+
+def test_a_draw_brings_its_kind_of_partition_along(command, tmp_path) -> None:
+    few = ["rounds=2", "warmup.iterations=0", "data.images=200", "train.epochs=1", "against=[]"]
+    paper = [*few, "method.variant=paper", "-q"]
+    skewed = ["partition.name=bernoulli_dirichlet", "partition.p=0.5"]
+    assert command("run", *paper, *skewed, "--out", tmp_path / "a").code == 0
+    again = [*paper, f"data.draw={tmp_path / 'a' / 'draw.npz'}", "--out", tmp_path / "b"]
+    assert command("run", *again).code == 0
+    one, other = ((tmp_path / name / "rounds.jsonl").read_text() for name in "ab")
+    accuracy = [
+        [json.loads(line)["test_loss"] for line in text.splitlines()] for text in (one, other)
+    ]
+    assert accuracy[0] == accuracy[1], "the prior regulariser is on for both"

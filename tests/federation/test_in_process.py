@@ -19,7 +19,7 @@ RNG = Streams(1).at(round=1)
 @pytest.fixture
 def federation(small_data: Dataset, small_draw: Draw) -> InProcess:
     method = FedAvg(FedAvgOptions(), TrainOptions(epochs=1, batch=2), Budget(1, 1.0, 0))
-    return InProcess(Workspace(method, small_data, small_draw, ModelOptions(name="mlp")), iid=False)
+    return InProcess(Workspace(method, small_data, small_draw, ModelOptions(name="mlp")))
 
 
 def weights(federation: InProcess) -> dict[str, Any]:

@@ -27,7 +27,6 @@ def test_what_was_declared_passes_up_to_its_bounds() -> None:
     check()
     check(weights=None)
     check(payload={}, metrics={})
-    check(weights={})
 
 
 def net(**entries: torch.Tensor) -> dict:
@@ -38,6 +37,8 @@ def net(**entries: torch.Tensor) -> dict:
     ("changed", "message"),
     [
         ({"samples": 8}, "says it has 8 samples, said 7 at the start"),
+        ({"weights": {}}, r"models \[\] where \['net'\] were sent"),
+        ({"metrics": {"divergence": "far"}}, "divergence is not numeric"),
         ({"payload": {"labels": np.zeros(3)}}, "labels was not declared"),
         ({"metrics": {"accuracy": 0.5}}, "accuracy was not declared"),
         ({"payload": {"histogram": np.zeros(4)}}, r"histogram has shape \(4,\), declared \(3,\)"),

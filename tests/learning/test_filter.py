@@ -314,7 +314,7 @@ def test_impossible_options_are_refused(options: dict, message: str) -> None:
 )
 def test_their_possible_neighbours_are_not(options: dict) -> None:
     clients = [np.array([1.6, 1.7, 1.65, 2.3]), np.array([1.7, 2.4, 2.35, 1.68])]
-    found = NoiseFilter(FilterOptions(**options)).fit(clients)
+    found = NoiseFilter(FilterOptions(**options), classes=10).fit(clients)
     assert np.isfinite(parameters(found)).all()
 
 

@@ -52,7 +52,7 @@ def test_a_round_is_the_weighted_average_of_what_its_clients_learn(
     method: FedAvg, small_data: Dataset, small_draw: Draw
 ) -> None:
     workspace = Workspace(method, small_data, small_draw, ModelOptions(name="mlp"))
-    federation = InProcess(workspace, iid=False)
+    federation = InProcess(workspace)
     state = method.begin(lambda name: federation.make_model(name, RNG), federation.facts, RNG)
     exchange = method.plan(state, Moment("train", 0), RNG)
     assert exchange is not None

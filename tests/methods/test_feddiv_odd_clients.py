@@ -123,7 +123,14 @@ def test_a_client_without_true_labels_keeps_a_shorter_diary(bench: Any) -> None:
     chosen = method(bench)
     client = bench.client(4 * np.eye(3)[[0, 1, 2, 0]], [0, 1, 2, 1])
     diary = chosen.visit(client, None, message(bench, chosen), bench.rng).diary
-    assert diary.keys() == {"noise_level", "clean", "noisy", "relabelled", "reselected"}
+    assert diary.keys() == {
+        "noise_level",
+        "clean",
+        "noisy",
+        "pardoned",
+        "relabelled",
+        "reselected",
+    }
     perfect = method(bench, "perfect-filter")
     with pytest.raises(ValueError, match="needs true labels"):
         perfect.visit(client, None, message(bench, perfect), bench.rng)

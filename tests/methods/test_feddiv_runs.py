@@ -10,7 +10,7 @@ import torch
 
 import feddiv
 from feddiv.config import load_experiment
-from feddiv.errors import UserError
+from feddiv.errors import Diverged, UserError
 from feddiv.federation.in_process import InProcess
 from feddiv.methods.registry import METHODS
 from feddiv.randomness import Streams
@@ -47,7 +47,7 @@ def play(noise: bool = True, **settings: object) -> Played:
     dotted = {key.replace("__", "."): value for key, value in settings.items()}
     experiment = load_experiment(None, {**TINY, **(NOISE if noise else {}), **dotted})
     prepared = prepare(experiment)
-    federation = InProcess(prepared.workspace, iid=experiment.partition.iid)
+    federation = InProcess(prepared.workspace)
     test = prepared.dataset.test.labels.numpy()
     rounds: list[dict[str, Any]] = []
     clients: list[dict[str, Any]] = []
@@ -145,14 +145,27 @@ def test_the_servers_totals_are_those_of_the_clients() -> None:
     assert ledger.tally == pytest.approx(sum(tallies))
 
 
-def test_clients_whose_training_explodes_are_refused_and_the_run_goes_on() -> None:
-    settings = {"method__variant": "no-pcs", "train__lr": 1e38, "train__epochs": 5}
-    played = play(rounds=2, warmup__iterations=0, **settings)
-    train = [line for line in played.clients if line["kind"] == "train"]
-    assert len(train) == 4
-    assert all("is not finite" in line["refused"] for line in train)
-    assert finite(played.net)
-    assert len(played.rounds) == 2
+@pytest.mark.parametrize("method", [{"name": "feddiv", "variant": "no-pcs"}, {"name": "fedavg"}])
+def test_a_run_whose_training_explodes_everywhere_ends_and_says_so(method: dict) -> None:
+    chosen = {f"method__{key}": value for key, value in method.items()}
+    with pytest.raises(Diverged, match=r"train\.lr"):
+        play(rounds=2, warmup__iterations=0, train__lr=1e38, train__epochs=5, **chosen)
+
+
+class Dropping(torch.nn.Module):
+    """A net that draws random numbers of its own."""
+
+    def __init__(self, input_shape: tuple[int, ...], classes: int) -> None:
+        super().__init__()
+        self.fc = torch.nn.Linear(int(np.prod(input_shape)), classes)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.fc(torch.nn.functional.dropout(inputs.flatten(1), 0.5, self.training))
+
+
+def test_what_a_net_draws_comes_from_the_streams_too() -> None:
+    runs = [play(model__name=f"{__name__}:Dropping").net for _ in range(2)]
+    assert same(*runs)
 
 
 def test_a_client_that_trains_nowhere_leaves_batch_norm_alone() -> None:

@@ -112,7 +112,7 @@ def run(small_data: Dataset, small_draw: Draw) -> Callable[..., Ran]:
     def finished(liar: int | None = None) -> Ran:
         method = Census(liar)
         workspace = Workspace(method, small_data, small_draw, ModelOptions(name="mlp"))
-        federation = InProcess(workspace, iid=True)
+        federation = InProcess(workspace)
         rounds: list[dict[str, Any]] = []
         clients: list[dict[str, Any]] = []
         loop = Loop(

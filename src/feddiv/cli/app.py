@@ -8,7 +8,7 @@ import click
 import typer
 
 import feddiv
-from feddiv.errors import UserError
+from feddiv.errors import Diverged, UserError
 
 app = typer.Typer(
     name="feddiv",
@@ -78,6 +78,10 @@ def run(
             watcher.close()
             typer.echo(f"feddiv: stopped; {watcher.whereabouts()}", err=True)
             raise typer.Exit(130) from None
+        except Diverged as reason:
+            watcher.close()
+            typer.echo(f"feddiv: training diverged: {reason}; {watcher.whereabouts()}", err=True)
+            raise typer.Exit(1) from None
     print_summary(result)
 
 

@@ -37,12 +37,14 @@ class Draw:
     truth: npt.NDArray[np.int64] | None
     levels: npt.NDArray[np.float64] | None
     fingerprint: str
+    iid: bool = True  # whether the partition is IID by construction
 
     @property
     def hash(self) -> str:
         """sha256 (hex) of the contents: two runs with the same hash are comparable."""
         digest = hashlib.sha256()
-        for key, array in sorted(self._arrays().items()):
+        contents = {key: array for key, array in self._arrays().items() if key != "iid"}
+        for key, array in sorted(contents.items()):
             content = np.ascontiguousarray(array)
             digest.update(f"{key} {content.dtype.str} {content.shape}\n".encode())
             digest.update(content.tobytes())
@@ -57,6 +59,7 @@ class Draw:
             "indices": np.concatenate([np.empty(0, "<i8"), *self.parts]).astype("<i8"),
             "offsets": np.cumsum([0, *sizes]).astype("<i8"),
             "given": self.given.astype("<i8"),
+            "iid": np.array(self.iid),
         }
         if self.truth is not None:
             arrays["truth"] = self.truth.astype("<i8")
@@ -104,6 +107,7 @@ class Draw:
                 truth=truth,
                 levels=levels,
                 fingerprint=str(arrays["fingerprint"]),
+                iid=bool(arrays["iid"]),
             )
         except KeyError as missing:
             raise UserError(f"draw {path}: damaged, array {missing} is missing") from None
@@ -167,6 +171,7 @@ def make_draw(
         truth=truth,
         levels=levels if clean_source else None,
         fingerprint=label_fingerprint(dataset.train.labels),
+        iid=partition.iid,
     )
 
 

@@ -16,13 +16,13 @@ from feddiv.randomness import Streams
 class InProcess:
     """An oracle for the faster federations: no queue, no copy, no second thread."""
 
-    def __init__(self, workspace: Workspace, *, iid: bool) -> None:
+    def __init__(self, workspace: Workspace) -> None:
         torch.set_num_threads(1)  # more would change the bits, and be slower on small batches
         self.workspace = workspace
         self.memories: dict[int, Any] = {}
         dataset, draw = workspace.dataset, workspace.draw
         sizes = {client: len(part) for client, part in enumerate(draw.parts)}
-        self.facts = Facts(dataset.classes, dataset.input_shape, sizes, iid)
+        self.facts = Facts(dataset.classes, dataset.input_shape, sizes, draw.iid)
 
     def make_model(self, name: str, rng: Streams) -> StateDict:
         """Freshly initialised weights."""

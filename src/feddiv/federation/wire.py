@@ -16,32 +16,36 @@ def check_reply(reply: Reply, declared: Mapping[str, Declared], sent: Message, s
     """Refuse a reply that holds what was not declared, or is not finite, or breaks its bounds."""
     if reply.samples != size:
         raise Refused(f"says it has {reply.samples} samples, said {size} at the start")
-    for name, value in {**reply.payload, **reply.metrics}.items():
+    for name, value in [*reply.payload.items(), *reply.metrics.items()]:
         if name not in declared:
             raise Refused(f"{name} was not declared")
-        _check_entry(name, np.asarray(value, np.float64), declared[name])
+        _check_entry(name, value, declared[name])
     if reply.weights is not None:
         _check_weights(reply.weights, sent.weights)
 
 
-def _check_entry(name: str, value: np.ndarray, field: Declared) -> None:
+def _check_entry(name: str, said: object, field: Declared) -> None:
+    try:
+        value = np.asarray(said, np.float64)
+    except (TypeError, ValueError):
+        raise Refused(f"{name} is not numeric") from None
     if value.shape != field.shape:
         raise Refused(f"{name} has shape {value.shape}, declared {field.shape}")
     if not np.isfinite(value).all():
         raise Refused(f"{name} is not finite")
-    if value.size and (value.min() < field.low or value.max() > field.high):
+    if (value < field.low).any() or (value > field.high).any():
         raise Refused(f"{name} is outside [{field.low}, {field.high}]")
 
 
 def _check_weights(weights: Weights, sent: Weights) -> None:
-    if not weights.keys() <= sent.keys():
+    if not weights or not weights.keys() <= sent.keys():
         raise Refused(f"models {sorted(weights)} where {sorted(sent)} were sent")
     for model, state in weights.items():
         if state.keys() != sent[model].keys():
             raise Refused(f"model {model} has other entries than were sent")
         for key, value in state.items():
-            if value.shape != sent[model][key].shape:
-                raise Refused(f"{model}.{key} has shape {tuple(value.shape)}")
+            if (value.shape, value.dtype) != (sent[model][key].shape, sent[model][key].dtype):
+                raise Refused(f"{model}.{key} has shape {tuple(value.shape)}, {value.dtype}")
             if not value.isfinite().all():
                 raise Refused(f"{model}.{key} is not finite")
 

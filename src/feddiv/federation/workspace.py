@@ -7,10 +7,11 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from feddiv.data import Dataset, Draw, Transform, client_samples
+from feddiv.data import Dataset, Draw, client_samples
 from feddiv.learning.average import StateDict, Weights
 from feddiv.learning.predict import CHUNK
 from feddiv.methods.contract import Client, Method
+from feddiv.methods.parts import copy_of
 from feddiv.nets import ModelOptions, build_net
 from feddiv.randomness import Streams
 
@@ -22,14 +23,14 @@ class Workspace:
         self, method: Method[Any, Any], dataset: Dataset, draw: Draw, model: ModelOptions
     ) -> None:
         self.method, self.dataset, self.draw, self.model = method, dataset, draw, model
-        self.transform = Transform(dataset.mean, dataset.std, dataset.augment)
+        self.transform = dataset.transform
         self._nets: dict[str, nn.Module] = {}
 
     def make_model(self, name: str, rng: Streams) -> StateDict:
         """Weights as the net's own initialisers draw them."""
         with rng.seeded(f"model {name}"):
             net = build_net(self.model, self.dataset.input_shape, len(self.dataset.classes))
-        return {key: value.detach().clone() for key, value in net.state_dict().items()}
+        return copy_of(net)
 
     def client(self, id: int) -> Client:
         """The client of this id."""

@@ -76,18 +76,19 @@ class NoiseFilter:
     """A federated noise filter, usable alone on per-client arrays of scores.
 
     Scores are log-odds against the given label by default: `feddiv.label_scores(logits, labels,
-    "log_odds")`; any score that is high for doubtful labels will do with other options.
+    "log_odds")`; any score that is high for doubtful labels will do with other options. With
+    `classes`, the model's own odds are asked for a second opinion (see `opinion.py`).
 
     Example: two clients, the second with two wrong labels.
         >>> import numpy as np
         >>> clients = [np.array([-6.0, -5.0, -5.5, -4.0]), np.array([-5.0, 4.0, -6.0, 5.0])]
-        >>> noise_filter = NoiseFilter().fit(clients)
+        >>> noise_filter = NoiseFilter(classes=10).fit(clients)
         >>> (noise_filter.p_clean(clients[1]) >= 0.5).tolist()
         [True, False, True, False]
     """
 
     options: FilterOptions = field(default_factory=FilterOptions)
-    classes: int = 10  # what a wrong label may be; the range of score=bounded depends on it too
+    classes: int | None = None  # how many; without it there is no second opinion
     mixture: Mixture | None = None
 
     def fit(self, clients: Sequence[Array]) -> "NoiseFilter":
@@ -110,7 +111,9 @@ class NoiseFilter:
         """The range of scaled scores; of these scores where the score has no common range."""
         if self.options.scale == "minmax":
             return 0.0, 1.0
-        common = score_range(self.options.score, self.classes)
+        if self.options.score == "bounded" and self.classes is None:
+            raise ValueError("score=bounded: its range depends on `classes`, give it")
+        common = score_range(self.options.score, self.classes or 0)
         if common is not None:
             return common
         if scores is None:
@@ -184,7 +187,7 @@ class NoiseFilter:
         if self.options.prior == "own":
             mixture = own_weights(scores, mixture, weight_floor=OWN_WEIGHT_FLOOR)
         p_clean = mixture.p_clean(scores, monotone=self.options.monotone)
-        if self.options.second_opinion:
+        if self.options.second_opinion and self.classes is not None:
             return with_second_opinion(p_clean, scores, self.classes)
         return p_clean
 

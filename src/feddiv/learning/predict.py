@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from feddiv.data import Samples
-from feddiv.errors import UserError
+from feddiv.errors import Diverged
 
 CHUNK = 250
 Forward = Callable[[Mapping[str, nn.Module], Tensor], Tensor]
@@ -45,7 +45,5 @@ def predict_global(net: nn.Module, samples: Samples) -> npt.NDArray[np.float64]:
     """`predict_array` of a received model, which must still make sense."""
     logits = predict_array(net, samples)
     if not np.isfinite(logits).all():
-        raise UserError(
-            "the global model's outputs are not finite: training diverged, lower train.lr"
-        )
+        raise Diverged("the global model's outputs are not finite: try a smaller train.lr")
     return logits

@@ -77,8 +77,11 @@ class Reselection:
         early = options.enabled and visits < options.after_visits
         sampling = options.enabled and division.noisy_client and not early
         self.every_epoch = sampling and options.timing == "epoch"
+        # Which samples the sampler trusts at the start of the visit.
         self.consistent = np.ones_like(division.clean)
-        if options.timing == "visit" and stale is not None:
+        if options.enabled and options.timing == "epoch":
+            self.consistent = debiased_labels(logits, bias, options.xi) == self.predicted
+        elif options.enabled and stale is not None:
             self.consistent = stale == self.predicted
         candidates = division.candidates
         if division.noisy_client and (early or not relabelled_train):

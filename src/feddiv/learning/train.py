@@ -58,17 +58,19 @@ def train(
     )
     order, augment = rng.torch("order"), rng.torch("augment")
     steps = 0
-    for epoch in range(options.epochs):
-        rows, labels = select(epoch)
-        if len(rows) < 2:
-            continue
-        net.train()
-        for chosen in batches(len(rows), options.batch, order):
-            batch = Batch(samples.augmented(rows[chosen], augment), labels[chosen], rows[chosen])
-            optimiser.zero_grad()
-            objective(net, batch).backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-            steps += 1
+    with rng.seeded("net"):  # a net may draw too: dropout
+        for epoch in range(options.epochs):
+            rows, labels = select(epoch)
+            if len(rows) < 2:
+                continue
+            net.train()
+            for chosen in batches(len(rows), options.batch, order):
+                inputs = samples.augmented(rows[chosen], augment)
+                optimiser.zero_grad()
+                loss = objective(net, Batch(inputs, labels[chosen], rows[chosen]))
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimiser.step()
+                steps += 1
     return steps
 
 

@@ -171,11 +171,11 @@ class Client:
 
 @dataclass(frozen=True)
 class Declared:
-    """One declared entry of a payload: its shape and its bounds."""
+    """One declared entry of a payload: its shape and its bounds (for all, or for each number)."""
 
     shape: tuple[int, ...]
-    low: float = -np.inf
-    high: float = np.inf
+    low: float | tuple[float, ...] = -np.inf
+    high: float | tuple[float, ...] = np.inf
 
 
 class Method(ABC, Generic[S, M]):
@@ -244,8 +244,8 @@ class Method(ABC, Generic[S, M]):
         return {}
 
 
-def choose_clients(sizes: Iterable[int], count: int, rng: Streams) -> tuple[int, ...]:
+def choose_clients(clients: Iterable[int], count: int, rng: Streams) -> tuple[int, ...]:
     """`count` clients uniformly without replacement."""
-    ids = sorted(sizes)
+    ids = sorted(clients)
     picked = rng.numpy("select").choice(len(ids), size=min(count, len(ids)), replace=False)
     return tuple(ids[i] for i in picked)

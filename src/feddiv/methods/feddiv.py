@@ -244,7 +244,7 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         payload = noise_filter.upload_bias(logits)
         payload |= noise_filter.upload_tally(p_clean, scores, labels)
         if options.sampler.enabled or options.filter.fits_local_scores:
-            after = predict_array(net, samples)
+            after = np.nan_to_num(predict_array(net, samples))  # exploded weights will be refused
             bias = update_bias(memory.bias, after, options.sampler)
             debiased = debiased_labels(after, bias, options.sampler.xi)
             memory = replace(memory, bias=bias, debiased=debiased)
@@ -252,7 +252,7 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
                 scores = noise_filter.scores(after, _labels(client, memory))
         payload |= noise_filter.upload(scores)
         memory = replace(memory, visits=memory.visits + 1, filter=noise_filter.memory)
-        diary = visit_diary(samples, p_clean, logits, division, reselection.kept)
+        diary = visit_diary(samples, labels, p_clean, logits, division, reselection.kept)
         return Visit(trained_reply(client, net, received, payload), memory, diary)
 
     def _objective(self, received: Message, rng: Streams) -> MixUp:
@@ -270,15 +270,23 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
 
     def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
         """Totals of scores and of softmax outputs, or six numbers: nothing per sample."""
-        largest = float(max(facts.sizes.values()))
-        limit = 2 * LOG_ODDS_CLIP * largest  # a sum of scores may swing from one end to the other
-        fields = {
-            "histogram": Declared((BINS,), -largest, largest),
-            "mixture": Declared((6,)),
-            "softmax": Declared((len(facts.classes),), -largest, largest),
-            "tally": Declared((3, len(facts.classes)), -limit, limit),
-        }
-        return DIVERGENCE if kind == "warmup" else {**DIVERGENCE, **fields}
+        if kind == "warmup":
+            return DIVERGENCE
+        options, largest = self.options.filter, float(max(facts.sizes.values()))
+        fields: dict[str, Declared] = {}
+        if options.aggregate == "mean":
+            least, inf = np.finfo(np.float64).tiny, np.inf
+            fields["mixture"] = Declared(
+                (6,), (-inf, -inf, least, least, least, least), (inf, inf, inf, inf, 1.0, 1.0)
+            )
+        else:
+            fields["histogram"] = Declared((BINS,), -largest, largest)
+        if options.debias == "global":
+            fields["softmax"] = Declared((len(facts.classes),), -largest, largest)
+        if options.starved_below > 0:
+            swing = 2 * LOG_ODDS_CLIP * largest  # of a sum of scores, from one end to the other
+            fields["tally"] = Declared((3, len(facts.classes)), -swing, swing)
+        return {**DIVERGENCE, **fields} if kind == "train" else fields
 
     def assessment(self, state: FedDivState) -> Message:
         """The final model and filter."""

@@ -13,23 +13,30 @@ Labels = npt.NDArray[np.int64]
 
 
 def visit_diary(
-    samples: Samples, p_clean: Array, logits: Array, division: Division, kept: list[Labels]
+    samples: Samples,
+    labels: Labels,
+    p_clean: Array,
+    logits: Array,
+    division: Division,
+    kept: list[Labels],
 ) -> Diary:
     """Sizes of the visit's sets and, where the truth is known, how good they are.
 
-    `kept` has the rows of each epoch (D_resel, or what was trained on without the sampler).
+    `labels` are those that were judged: given, or corrected at an earlier visit. `kept` has the
+    rows of each epoch (D_resel, or what was trained on without the sampler).
     """
     diary: Diary = {
         "noise_level": division.noise_level,
         "clean": int(division.clean.sum()),
         "noisy": int((~division.clean).sum()),
+        "pardoned": int((division.clean & (p_clean < 0.5)).sum()),
         "relabelled": int(division.relabelled.sum()),
         "reselected": [len(rows) for rows in kept],
     }
     if samples.truth is None:
         return diary
     truth, given = samples.truth.numpy(), samples.given.numpy()
-    wrong = given != truth
+    wrong, given_wrong = labels != truth, given != truth
     predicted = logits.argmax(axis=1)
     candidates = np.flatnonzero(division.candidates)
     return diary | {
@@ -37,8 +44,8 @@ def visit_diary(
         "filter": Confusion.of(p_clean < 0.5, wrong).as_dict(),
         "auroc": auroc(p_clean, wrong),
         "relabelled_right": int((division.labels == truth)[division.relabelled].sum()),
-        "memorised": int((predicted == given)[wrong].sum()),
-        "wrong": int(wrong.sum()),
+        "memorised": int((predicted == given)[given_wrong].sum()),
+        "wrong": int(given_wrong.sum()),
         "labels_filtered": _counts(truth[candidates], division.labels[candidates]),
         "labels_reselected": _counts(truth[kept[-1]], division.labels[kept[-1]]) if kept else [],
     }

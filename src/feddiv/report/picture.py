@@ -71,8 +71,7 @@ def _mixture(line: Mapping[str, Any]) -> Mixture | None:
     numbers = line.get("mixture")
     if numbers is None:
         return None
-    array = np.asarray(numbers, np.float64)
-    return Mixture(array[0:2], array[2:4], array[4:6])
+    return Mixture.unpacked(np.asarray(numbers, np.float64))
 
 
 def save_picture(run: Run) -> Path:

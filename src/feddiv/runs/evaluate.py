@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from feddiv.errors import Diverged
 from feddiv.learning.score import log_softmax
 from feddiv.methods.contract import Diary
 
@@ -18,6 +19,8 @@ class Evaluation:
 
     def measure(self, logits: npt.NDArray[np.float32]) -> Diary:
         """Accuracy, balanced accuracy over the classes that occur, per class, mean loss."""
+        if not np.isfinite(logits).all():
+            raise Diverged("the global model's outputs are not finite: try a smaller train.lr")
         right = logits.argmax(axis=1) == self.labels
         counts = np.bincount(self.labels, minlength=self.classes)
         hits = np.bincount(self.labels, weights=right, minlength=self.classes)

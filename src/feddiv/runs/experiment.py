@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from feddiv.config import Experiment, validated
+from feddiv.config import Experiment, changed_options, validated
 from feddiv.errors import UserError
 from feddiv.runs.loop import Record
 from feddiv.runs.record import RunFolder
@@ -46,9 +46,10 @@ def as_rival(experiment: Experiment, name: str) -> Experiment:
 
 
 def title(experiment: Experiment) -> str:
-    """The method as `against` would name it."""
+    """The method as `against` would name it; a star where options differ from the variant's."""
     name, variant = experiment.method.name, experiment.method.variant
-    return name if variant == "default" else f"{name}:{variant}"
+    star = "*" if changed_options(experiment) else ""
+    return (name if variant == "default" else f"{name}:{variant}") + star
 
 
 def _as_folder(name: str) -> str:

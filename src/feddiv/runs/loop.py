@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from feddiv.errors import Diverged
 from feddiv.federation.contract import Federation
 from feddiv.federation.wire import Refused, check_reply, message_bytes, reply_bytes
 from feddiv.learning.average import Weights
@@ -121,6 +122,11 @@ class Loop:
             )
             self.state = self.method.merge(self.state, exchange, gathering)
             gatherings.append(gathering)
+            if exchange.clients and len(gathering.missing) == len(exchange.clients) > 1:
+                raise Diverged(
+                    f"no reply of turn {turn.number} could be used (clients.jsonl says why): "
+                    "try a smaller train.lr"
+                )
         worked = time.perf_counter()
         weights = self.method.weights(self.state)
         measures: Diary = self.evaluation.measure(self.federation.evaluate(weights))

@@ -102,7 +102,7 @@ def execute(prepared: Prepared, folder: RunFolder, listener: Listener = lambda l
     experiment, dataset = prepared.experiment, prepared.dataset
     started = time.perf_counter()
     folder.begin(experiment, prepared.draw)
-    federation = InProcess(prepared.workspace, iid=experiment.partition.iid)
+    federation = InProcess(prepared.workspace)
     evaluation = Evaluation(dataset.test.labels.numpy(), len(dataset.classes))
     rounds: list[Record] = []
     best = -1.0

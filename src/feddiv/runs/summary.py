@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from feddiv.config import Experiment
+from feddiv.config import Experiment, changed_options
 from feddiv.data import Draw
 from feddiv.learning.quality import filter_quality
 from feddiv.methods.contract import Assessment
@@ -68,6 +68,7 @@ def summarise(
     return {
         "method": experiment.method.name,
         "variant": experiment.method.variant,
+        "changed_options": changed_options(experiment),
         "dataset": experiment.data.source,
         "seed": experiment.seed,
         "rounds": experiment.rounds,
