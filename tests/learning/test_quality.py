@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from feddiv.learning.quality import Confusion, auroc, confusion_matrix, filter_quality
+from feddiv.learning.quality import Confusion, auroc, filter_quality
 
 # Two wrong labels flagged, one missed; one right label flagged, four kept.
 P_CLEAN = np.array([0.1, 0.2, 0.9, 0.4, 0.5, 0.8, 0.7, 0.6])
@@ -62,9 +62,3 @@ def test_filter_quality_flags_below_one_half() -> None:
     # Pairs of a wrong and a right label: 0.1 and 0.2 lie below all five, 0.9 below none.
     assert measures["auroc"] == pytest.approx(10 / 15)
     assert filter_quality(np.array([0.5, 0.4]), np.array([True, True]))["recall"] == 0.5
-
-
-def test_confusion_matrix() -> None:
-    matrix = confusion_matrix(np.array([0, 0, 1, 2, 2]), np.array([0, 1, 1, 0, 0]), 4)
-    assert matrix.tolist() == [[1, 1, 0, 0], [0, 1, 0, 0], [2, 0, 0, 0], [0, 0, 0, 0]]
-    assert confusion_matrix(np.array([], int), np.array([], int), 2).tolist() == [[0, 0], [0, 0]]

@@ -7,7 +7,6 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-Labels = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -67,12 +66,6 @@ def filter_quality(p_clean: Array, wrong: Mask) -> dict[str, float | None]:
     """Confusion measures at p(clean) < 1/2, and AUROC."""
     measures = Confusion.of(p_clean < 0.5, wrong).measures()
     return {**measures, "auroc": auroc(p_clean, wrong)}
-
-
-def confusion_matrix(truth: Labels, said: Labels, classes: int) -> npt.NDArray[np.int64]:
-    """Counts [true class, class said]."""
-    flat = np.bincount(truth * classes + said, minlength=classes * classes)
-    return flat.reshape(classes, classes).astype(np.int64)
 
 
 def _ratio(part: float, whole: float) -> float | None:

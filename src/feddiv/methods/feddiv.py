@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from torch import nn
 
 from feddiv.learning.average import RunningMean, StateDict, Trail, Weights
 from feddiv.learning.client_filter import ClientFilter, FilterMemory
@@ -192,7 +193,7 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
             train(net, client.samples, select, self._objective(received, rng), self.training, rng)
             return Visit(trained_reply(client, net, received), memory)
         if received.kind == "train":
-            return self._train(client, memory, received, rng)
+            return self._train(client, net, memory, received, rng)
         noise_filter = self._filter(client, memory, received)
         logits = predict_global(net, client.samples)
         if received.kind == "bias":
@@ -203,11 +204,15 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         return Visit(reply, replace(memory, filter=noise_filter.memory))
 
     def _train(
-        self, client: Client, memory: FedDivMemory, received: Message, rng: Streams
+        self,
+        client: Client,
+        net: nn.Module,
+        memory: FedDivMemory,
+        received: Message,
+        rng: Streams,
     ) -> Visit[FedDivMemory]:
         """Steps 2 to 4: filter and relabel, train on what the sampler keeps, fit the filter."""
         options, samples, labels = self.options, client.samples, _labels(client, memory)
-        net = client.net(received.weights["net"])
         noise_filter = self._filter(client, memory, received)
 
         # Step 2: split with the federated filter, relabel what the global model is sure of.
