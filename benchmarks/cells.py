@@ -33,7 +33,12 @@ METHODS = {
     "FedDiv (release)": ["method.variant=release"],
     "FedDiv (plus)": ["method.variant=plus"],
     "perfect filter": ["method.variant=perfect-filter"],
+    "plus without second opinion": ["method.filter.second_opinion=false"],
+    "plus without pardons": ["method.filter.starved_below=0.0"],
+    "plus, last model of the hand-over": ["method.warmup.result=last"],
 }
+COMPARED = ("FedAvg", "FedDiv (paper)", "FedDiv (release)", "FedDiv (plus)", "perfect filter")
+STEPS = tuple(name for name in METHODS if name.startswith("plus"))
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,8 @@ STUDIES = {
         ["FedAvg", "FedDiv (paper)", "FedDiv (plus)", "perfect filter"],
         range(5),
     ),
-    "cifar10": Study(["cifar10-laptop"], list(METHODS), range(3)),
+    "steps": Study(["digits-noniid"], STEPS, range(5)),
+    "cifar10": Study(["cifar10-laptop"], COMPARED, range(3)),
 }
 
 
