@@ -86,6 +86,8 @@ def run(
     if isinstance(experiment, str | Path):
         preset = Path(experiment).name.removesuffix(".toml")
     label = f"{preset}-{settled.method.name}-seed{settled.seed}"
+    if out is not None and str(out) in ("", "."):
+        raise UserError(f"--out {str(out)!r}: name a folder of its own for the run")
     folder = RunFolder.new(label) if out is None else RunFolder(Path(out).expanduser())
     result = run_experiment(settled, folder, watcher or Watcher())
     save_picture(result)

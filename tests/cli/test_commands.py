@@ -1,7 +1,6 @@
 import json
 import re
 
-import numpy as np
 import pytest
 
 import feddiv
@@ -110,7 +109,8 @@ def test_python_gives_the_numbers_of_the_command_line(command, tiny, tmp_path):
     timeless = {key for key in summary if key != "seconds"}
     assert {key: run.summary[key] for key in timeless} == {key: summary[key] for key in timeless}
     assert run.column("test_accuracy").shape == (2,)  # one turn of warm-up, worth two rounds
-    assert np.isnan(run.column("no such thing")).all()
+    with pytest.raises(KeyError, match="test_accuracy"):
+        run.column("no such thing")
     assert set(run.against) == {"fedavg"}
 
 
@@ -145,3 +145,15 @@ def test_a_draw_brings_its_kind_of_partition_along(command, tmp_path) -> None:
         [json.loads(line)["test_loss"] for line in text.splitlines()] for text in (one, other)
     ]
     assert accuracy[0] == accuracy[1], "the prior regulariser is on for both"
+
+
+def test_a_warm_up_in_which_everybody_explodes_is_noticed(command, tiny, tmp_path):
+    done = command("run", *tiny, "against=[]", "train.lr=1e30", "--out", tmp_path / "x", "-q")
+    assert done.code == 1
+    assert "training diverged: no reply of turn 1" in done.err
+
+
+def test_the_folder_of_a_run_is_named(command, tiny, tmp_path):
+    done = command("run", *tiny, "--out", "")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert not list(tmp_path.iterdir())

@@ -64,7 +64,8 @@ class ClientFilter:
     def p_clean(self, scores: Array, labels: Labels, truth: Labels | None) -> Array:
         """p(clean) [n]; the truth is looked at with scope=perfect only."""
         if self.options.scope != "perfect":
-            return self.filter.p_clean(scores)
+            learnt = self.filter.mixture is not None  # without a filter every label is believed
+            return self.filter.p_clean(scores) if learnt else np.ones_like(scores)
         if truth is None:
             raise ValueError("filter.scope=perfect needs true labels, and this data has none")
         return np.asarray(labels == truth, np.float64)

@@ -93,6 +93,8 @@ class NoiseFilter:
 
     def fit(self, clients: Sequence[Array]) -> "NoiseFilter":
         """The filter that these clients, one array of raw scores each, learn together."""
+        if isinstance(clients, np.ndarray) and clients.ndim < 2:
+            raise ValueError("give one array of scores per client, as a list")
         scaled = [self.scale(np.asarray(scores, np.float64)) for scores in clients]
         summaries = [self.summarise(scores) for scores in scaled]
         if self.options.aggregate == "histogram":
@@ -181,7 +183,9 @@ class NoiseFilter:
         """Probability [n] that each label of one client is right, from that client's raw scores."""
         scores = self.scale(np.asarray(scores, np.float64))
         degenerate = self.options.scale == "minmax" and (scores == 0.5).all()
-        if self.mixture is None or self.sees_no_noise or degenerate:
+        if self.mixture is None:
+            raise ValueError("this filter has learnt nothing yet: fit it on clients' scores first")
+        if self.sees_no_noise or degenerate:
             return np.ones_like(scores)
         mixture = self.mixture
         if self.options.prior == "own":

@@ -50,6 +50,8 @@ def build_net(
     net = find_net(options.name).build(input_shape, classes).eval()
     samples = torch.zeros(2, *input_shape)
     check_output(options.name, net, samples, classes)
+    if not any(parameter.requires_grad for parameter in net.parameters()):
+        raise UserError(f"model.name={options.name!r} has no parameters that could be trained")
     use_channels_last(net)
     return with_features_and_head(options.name, net, samples, classes).train()
 
@@ -79,3 +81,5 @@ def check_output(name: str, net: nn.Module, samples: Tensor, classes: int) -> No
             f"model.name={name!r} gives {logits.shape[1]} outputs a sample, "
             f"but the data have {classes} classes"
         )
+    if not logits.isfinite().all():
+        raise UserError(f"model.name={name!r} gives logits that are not finite for blank samples")

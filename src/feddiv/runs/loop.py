@@ -122,11 +122,11 @@ class Loop:
             )
             self.state = self.method.merge(self.state, exchange, gathering)
             gatherings.append(gathering)
-            if exchange.clients and len(gathering.missing) == len(exchange.clients) > 1:
-                raise Diverged(
-                    f"no reply of turn {turn.number} could be used (clients.jsonl says why): "
-                    "try a smaller train.lr"
-                )
+        if gatherings and not any(gathering.visits for gathering in gatherings):
+            raise Diverged(
+                f"no reply of turn {turn.number} could be used (clients.jsonl says why): "
+                "try a smaller train.lr"
+            )
         worked = time.perf_counter()
         weights = self.method.weights(self.state)
         measures: Diary = self.evaluation.measure(self.federation.evaluate(weights))

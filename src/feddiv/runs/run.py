@@ -84,7 +84,10 @@ class Run:
     against: dict[str, "Run"] = field(default_factory=dict)
 
     def column(self, key: str) -> npt.NDArray[np.float64]:
-        """A number of every round as an array, NaN where a round has none: `test_accuracy`, …"""
+        """A number of every record as an array, NaN where one has none: `test_accuracy`, …"""
+        known = {name for line in self.rounds for name in line}
+        if key not in known:
+            raise KeyError(f"{key!r} is in no record; there are {', '.join(sorted(known))}")
         return np.array([_number(line.get(key)) for line in self.rounds])
 
     @property
