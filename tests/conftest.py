@@ -1,10 +1,13 @@
 """A data set and a draw small enough to follow by hand."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 from feddiv.data import Augment, Dataset, Draw, Split
+from feddiv.federation.simulation import Simulation
 
 
 @pytest.fixture
@@ -41,3 +44,9 @@ def small_draw(small_data: Dataset) -> Draw:
         fingerprint="",
         iid=False,
     )
+
+
+def remembered(federation: Simulation) -> dict[int, Any]:
+    """What each client of a simulation remembers."""
+    clients = federation.memories.clients()
+    return {id: federation.records.read(federation.memories.get(id)) for id in clients}

@@ -1,6 +1,7 @@
 """Federated learning when labels can't be trusted.
 
-The verbs of the command line: `run` trains and compares, `load` gives a trained model,
+The verbs of the command line: `run` trains and compares, `resume` goes on
+after a stop, `load` gives a trained model,
 `NoiseFilter` finds wrong labels from per-client scores alone.
 """
 
@@ -30,6 +31,7 @@ __all__ = [
     "label_scores",
     "load",
     "load_experiment",
+    "resume",
     "run",
 ]
 
@@ -63,13 +65,16 @@ def run(
     overrides: "Overrides" = (),
     *,
     out: str | Path | None = None,
+    workers: int | None = None,
     watcher: "Watcher | None" = None,
 ) -> "Run":
     """Train, compare with the methods of `against` on the same draw, and write it all down.
 
     `experiment` is a preset's name, a TOML file, a tree of values or an `Experiment`; `overrides`
     are `{"noise.rho": 0.5}` or `["noise.rho=0.5"]`. Without `out`, the run gets a new folder
-    under `runs/`. Raises `UserError`, with nothing written, if the run is not possible.
+    under `runs/`. `workers` are processes, by default one per core, with 0 none but this one; the
+    result is the same for any number. Raises `UserError`, with nothing written, if the run is not
+    possible.
 
     Example:
         >>> run = feddiv.run("quickstart", {"rounds": 20}, out="runs/first")  # doctest: +SKIP
@@ -89,9 +94,31 @@ def run(
     if out is not None and str(out) in ("", "."):
         raise UserError(f"--out {str(out)!r}: name a folder of its own for the run")
     folder = RunFolder.new(label) if out is None else RunFolder(Path(out).expanduser())
-    result = run_experiment(settled, folder, watcher or Watcher())
+    result = run_experiment(settled, folder, watcher or Watcher(), workers=_checked(workers))
     save_picture(result)
     return result
+
+
+def resume(
+    path: str | Path, *, workers: int | None = None, watcher: "Watcher | None" = None
+) -> "Run":
+    """Go on with the run in a folder, from its last checkpoint to its end, with the same bits.
+
+    A run that came to its end is read, not repeated.
+    """
+    from feddiv.report.picture import save_picture
+    from feddiv.runs.experiment import Watcher, resume_experiment
+
+    folder = Path(path).expanduser()
+    result = resume_experiment(folder, watcher or Watcher(), workers=_checked(workers))
+    save_picture(result)
+    return result
+
+
+def _checked(workers: int | None) -> int | None:
+    if workers is not None and workers < 0:
+        raise UserError(f"workers={workers}: must be 0 (in this process) or more")
+    return workers
 
 
 def load(path: str | Path) -> "TrainedModel":

@@ -16,6 +16,7 @@ from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Budget, Method, MethodOptions
 from feddiv.methods.registry import method_class, variant_options
 from feddiv.nets import ModelOptions
+from feddiv.nets.compute import Device, Precision
 from feddiv.options import Options
 
 # Choosing another of these drops the section's other options: they belong to the old choice.
@@ -27,6 +28,18 @@ class ClientsOptions(Options):
 
     count: int = Field(10, ge=1)
     fraction: float = Field(0.5, gt=0, le=1)
+
+
+class CheckpointOptions(Options):
+    """How often a checkpoint is written: after an exchange, if so many seconds have passed."""
+
+    seconds: float = Field(10.0, ge=0)
+
+
+class EvaluateOptions(Options):
+    """How often the model is measured on the test samples; after the last turn it always is."""
+
+    every: int = Field(1, ge=1)
 
 
 class WarmupOptions(Options):
@@ -81,6 +94,11 @@ class Experiment(Options):
     model: ModelOptions = ModelOptions()
     train: TrainOptions = TrainOptions()
     warmup: WarmupOptions = WarmupOptions()
+    evaluate: EvaluateOptions = EvaluateOptions()
+    checkpoint: CheckpointOptions = CheckpointOptions()
+    device: Device = "auto"
+    precision: Precision = "fp32"
+    compile: bool = False
 
     @property
     def budget(self) -> Budget:

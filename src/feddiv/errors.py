@@ -10,3 +10,7 @@ class UserError(Exception):
 
 class Diverged(Exception):
     """Training went astray: no number of it can be used. What the run has written stays."""
+
+
+class WorkerLost(RuntimeError):
+    """A worker process dies again and again on the same task."""

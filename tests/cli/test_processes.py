@@ -30,7 +30,7 @@ def test_ctrl_c_ends_in_one_line_and_keeps_what_was_written(tmp_path: Path):
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert out == ""
-    assert err == "feddiv: stopped; what was written stays in mine\n"
+    assert err == "feddiv: stopped; go on with: feddiv resume mine\n"
     assert json.loads(rounds.read_text().splitlines()[0])["turn"] == 1
     assert not (tmp_path / "mine" / "summary.json").exists()
 

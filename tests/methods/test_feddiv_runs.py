@@ -16,7 +16,8 @@ from feddiv.methods.registry import METHODS
 from feddiv.randomness import Streams
 from feddiv.runs.evaluate import Evaluation
 from feddiv.runs.loop import Loop
-from feddiv.runs.run import prepare
+from feddiv.runs.prepare import prepare
+from tests.conftest import remembered
 
 TINY = {
     "data.images": 120,
@@ -110,7 +111,7 @@ def test_partial_participation() -> None:
     # Everybody took part in warm-up and in the openings, and only some have been visited since.
     for kind in ("warmup", "bias", "filter"):
         assert sorted(e["client"] for e in played.clients if e["kind"] == kind) == [0, 1, 2, 3]
-    visits = {client: memory.visits for client, memory in played.federation.memories.items()}
+    visits = {client: memory.visits for client, memory in remembered(played.federation).items()}
     assert visits == {client: train.count(client) for client in range(4)}
     assert played.loop.state.ledger.histogram.sum() == 120
 
@@ -138,7 +139,7 @@ def test_a_filter_that_keeps_nothing_does_not_stop_the_run_for_good(seed: int) -
 
 def test_the_servers_totals_are_those_of_the_clients() -> None:
     played = play(rounds=8)
-    ledger, memories = played.loop.state.ledger, played.federation.memories.values()
+    ledger, memories = played.loop.state.ledger, remembered(played.federation).values()
     assert np.array_equal(ledger.histogram, sum(m.filter.summary for m in memories))
     assert ledger.softmax == pytest.approx(sum(m.filter.softmax for m in memories))
     tallies = [m.filter.tally for m in memories if m.filter.tally is not None]

@@ -178,7 +178,7 @@ def test_summary() -> None:
         for i, accuracy in enumerate(accuracies)
     ]
     experiment = load_experiment(None, ["seed=6", "rounds=24", "method.variant=paper"])
-    summary = summarise(experiment, draw(TRUTH), rounds, Closing.of(draw(TRUTH), OPINIONS), 1.5)
+    summary = summarise(experiment, draw(TRUTH), rounds, Closing.of(draw(TRUTH), OPINIONS), 1.5, "ab")
     expected = {
         "method": "feddiv",
         "variant": "paper",
@@ -205,6 +205,6 @@ def test_the_first_of_equally_good_rounds_is_the_best() -> None:
     line = {"balanced_accuracy": 0, "per_class_accuracy": [], "bytes_up": 0, "bytes_down": 0}
     rounds = [{**line, "round": r, "test_accuracy": a} for r, a in [(1, 0.2), (2, 0.8), (3, 0.8)]]
     closing = Closing.of(draw(TRUTH), OPINIONS)
-    summary = summarise(load_experiment(), draw(TRUTH), rounds, closing, 0.0)
+    summary = summarise(load_experiment(), draw(TRUTH), rounds, closing, 0.0, "ab")
     assert summary["best_round"] == 2
     assert summary["mean_last10_test_accuracy"] == pytest.approx(0.6)  # of the three there are

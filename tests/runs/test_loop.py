@@ -32,6 +32,7 @@ from feddiv.nets import ModelOptions
 from feddiv.randomness import Streams
 from feddiv.runs.evaluate import Evaluation
 from feddiv.runs.loop import Loop
+from tests.conftest import remembered
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ def test_memory_goes_from_visit_to_visit(run: Callable[..., Ran]) -> None:
     ran = run()
     # Turn 1 asks clients 2, 0, then 0, 1; turn 2 the same again; turns 3 and 4 ask client 1.
     assert ran.loop.state.answers == (0, 0, 1, 0, 1, 2, 3, 1, 2, 3)
-    assert ran.federation.memories == {0: 4, 1: 4, 2: 2}
+    assert remembered(ran.federation) == {0: 4, 1: 4, 2: 2}
     assert ran.rounds[0]["answers"] == [0, 0, 1, 0]
     assert [line["missing"] for line in ran.rounds] == [[], [], [], []]
 
@@ -184,7 +185,7 @@ def test_a_refused_reply_is_missing_and_its_memory_does_not_advance(
     ran = run(liar=0)
     assert ran.method.missing == [[0], [0], [0], [0], [], []]
     assert [line["missing"] for line in ran.rounds] == [[0, 0], [0, 0], [], []]
-    assert ran.federation.memories == {1: 4, 2: 2}
+    assert remembered(ran.federation) == {1: 4, 2: 2}
     assert ran.loop.state.answers == (0, 0, 1, 1, 2, 3)
     refused = [line for line in ran.clients if "refused" in line]
     assert refused[0] == {

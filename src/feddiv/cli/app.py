@@ -1,14 +1,19 @@
 """The commands. What needs torch is imported inside them, so that `--help` is quick."""
 
-from collections.abc import Sequence
+import signal
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import click
 import typer
 
 import feddiv
-from feddiv.errors import Diverged, UserError
+from feddiv.errors import Diverged, UserError, WorkerLost
+
+if TYPE_CHECKING:
+    from feddiv.cli.progress import Quiet
+    from feddiv.runs.run import Run
 
 app = typer.Typer(
     name="feddiv",
@@ -24,6 +29,15 @@ What = Annotated[
         help="A preset or a TOML file (default: quickstart), then settings such as "
         "noise.rho=0.8 rounds=40 method.name=fedavg.",
         show_default=False,
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        min=0,
+        help="Worker processes; 0: none but this one. The result is the same.",
+        show_default="one per core",
     ),
 ]
 Kind = Literal["methods", "datasets", "partitions", "noise", "models", "presets"]
@@ -64,23 +78,46 @@ def run(
         Path | None,
         typer.Option(help="Folder of the run; without it, a new one under runs/."),
     ] = None,
+    workers: Workers = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Train, compare on the same draw, and say where it all was written."""
+    source, overrides = _split(what)
+    _watched(
+        lambda watcher: feddiv.run(source, overrides, out=out, workers=workers, watcher=watcher),
+        quiet=quiet,
+    )
+
+
+@app.command()
+def resume(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.")],
+    workers: Workers = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Go on with a run that was stopped: the same bits as if it never had been."""
+    _watched(lambda watcher: feddiv.resume(folder, workers=workers, watcher=watcher), quiet=quiet)
+
+
+def _watched(job: "Callable[[Quiet], Run]", *, quiet: bool) -> None:
+    """Run with progress; say in one line how it ended if it did not end well."""
     from feddiv.cli.progress import progress
     from feddiv.cli.summary import print_summary
 
-    source, overrides = _split(what)
     with progress(quiet=quiet) as watcher:
         try:
-            result = feddiv.run(source, overrides, out=out, watcher=watcher)
-        except KeyboardInterrupt:
+            result = job(watcher)
+        except KeyboardInterrupt as stop:
             watcher.close()
             typer.echo(f"feddiv: stopped; {watcher.whereabouts()}", err=True)
-            raise typer.Exit(130) from None
+            raise typer.Exit(128 + getattr(stop, "signal", signal.SIGINT)) from None
         except Diverged as reason:
             watcher.close()
-            typer.echo(f"feddiv: training diverged: {reason}; {watcher.whereabouts()}", err=True)
+            typer.echo(f"feddiv: training diverged: {reason}; {watcher.remains()}", err=True)
+            raise typer.Exit(1) from None
+        except (WorkerLost, OSError) as reason:
+            watcher.close()
+            typer.echo(f"feddiv: {reason}; {watcher.whereabouts()}", err=True)
             raise typer.Exit(1) from None
     print_summary(result)
 

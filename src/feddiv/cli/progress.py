@@ -1,6 +1,7 @@
 """How a run goes on: a live line on a terminal, plain lines elsewhere, both on stderr."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -10,8 +11,9 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from feddiv.runs.experiment import Watcher
 from feddiv.runs.loop import Record
+from feddiv.runs.prepare import Prepared
 from feddiv.runs.record import RunFolder
-from feddiv.runs.run import Prepared, Run
+from feddiv.runs.run import Run
 
 PLAIN_LINES = 40  # about so many per run where nobody looks on
 
@@ -44,13 +46,16 @@ class Standing:
     started: float = field(default_factory=time.monotonic)
     best: float = 0.0
     spent: float = 0.0
+    earlier: float = 0.0  # rounds that were spent before this session
     words: str = ""
 
     def note(self, line: Record) -> None:
         """Take in the record of a round."""
-        accuracy = line["test_accuracy"]
-        self.best = max(self.best, accuracy)
         self.spent = min(float(line["round"]), self.rounds)
+        accuracy = line["test_accuracy"]
+        if accuracy is None:
+            return
+        self.best = max(self.best, accuracy)
         self.words = f"accuracy {accuracy:.1%}  best {self.best:.1%}"
         f1 = (line["filter"] or {}).get("f1")
         if f1 is not None:
@@ -64,8 +69,8 @@ class Standing:
     @property
     def left(self) -> str:
         """Time left at the pace so far."""
-        passed = time.monotonic() - self.started
-        rest = (self.rounds - self.spent) * passed / self.spent if self.spent else 0.0
+        passed, done = time.monotonic() - self.started, self.spent - self.earlier
+        rest = (self.rounds - self.spent) * passed / done if done else 0.0
         return f"{duration(rest)} left" if rest else ""
 
 
@@ -89,7 +94,25 @@ class Quiet(Watcher):
         """What is left of runs that were stopped."""
         if self.folder is None or not self.folder.exists():
             return "nothing was written"
+        return f"go on with: feddiv resume {self.folder}"
+
+    def remains(self) -> str:
+        """What is left of runs that it makes no sense to go on with."""
+        if self.folder is None or not self.folder.exists():
+            return "nothing was written"
         return f"what was written stays in {self.folder}"
+
+    def refused(self, reason: str) -> None:
+        """Say so, whoever looks on."""
+        Console(stderr=True, highlight=False).print(
+            f"feddiv: {reason}", soft_wrap=True, markup=False
+        )
+
+    def goes_on(self, rounds: Sequence[Record]) -> None:
+        """Count from there."""
+        for line in rounds:
+            self.standing.note(line)
+        self.standing.earlier = self.standing.spent
 
     def starts(self, name: str, prepared: Prepared, folder: RunFolder) -> None:
         """Remember the first folder: the others are inside it."""

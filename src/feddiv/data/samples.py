@@ -14,8 +14,9 @@ from feddiv.data.transform import Transform
 class Samples:
     """The samples of one client: an index array, never a copy of the data.
 
-    `inputs` is the whole shared tensor; `index`, `given` and `truth` are int64 [n]. Rows are
-    positions 0..n-1 in the client, not indices into the data set.
+    `inputs` is the whole shared tensor, on the device of the data set; `index`, `given` and `truth`
+    are int64 [n], the labels always in main memory. Rows are positions 0..n-1 in the client, not
+    indices into the data set.
     """
 
     inputs: Tensor
@@ -37,15 +38,13 @@ class Samples:
 
 
 def client_samples(dataset: Dataset, draw: Draw, client: int) -> Samples:
-    """What this client holds under this draw, on the device of the data set."""
+    """What this client holds under this draw."""
     part = draw.parts[client]
     inputs = dataset.train.inputs
     return Samples(
         inputs=inputs,
         index=torch.tensor(part, dtype=torch.int64, device=inputs.device),
-        given=torch.tensor(draw.given[part], dtype=torch.int64, device=inputs.device),
-        truth=None
-        if draw.truth is None
-        else torch.tensor(draw.truth[part], dtype=torch.int64, device=inputs.device),
+        given=torch.tensor(draw.given[part], dtype=torch.int64),
+        truth=None if draw.truth is None else torch.tensor(draw.truth[part], dtype=torch.int64),
         transform=dataset.transform,
     )

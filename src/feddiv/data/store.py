@@ -1,7 +1,8 @@
 """The data set as tensors in memory: every sample once, whoever holds it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from feddiv.data.transform import Augment, Transform
@@ -20,6 +21,10 @@ class Split:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def on(self, device: torch.device) -> "Split":
+        """The same samples on this device."""
+        return Split(self.inputs.to(device), self.labels.to(device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,3 +54,7 @@ class Dataset:
     def transform(self) -> Transform:
         """From stored rows of this data set to the input of a net."""
         return Transform(self.mean, self.std, self.augment)
+
+    def on(self, device: torch.device) -> "Dataset":
+        """The same data with its tensors on this device."""
+        return replace(self, train=self.train.on(device), test=self.test.on(device))

@@ -13,6 +13,7 @@ from feddiv.learning.predict import CHUNK
 from feddiv.methods.contract import Client, Method
 from feddiv.methods.parts import copy_of
 from feddiv.nets import ModelOptions, build_net
+from feddiv.nets.compute import Precision, set_up
 from feddiv.randomness import Streams
 
 
@@ -20,9 +21,20 @@ class Workspace:
     """One process's means to act as any client: one net object per name, updated in place."""
 
     def __init__(
-        self, method: Method[Any, Any], dataset: Dataset, draw: Draw, model: ModelOptions
+        self,
+        method: Method[Any, Any],
+        dataset: Dataset,
+        draw: Draw,
+        model: ModelOptions,
+        *,
+        device: torch.device | None = None,
+        precision: Precision = "fp32",
+        compiled: bool = False,
     ) -> None:
-        self.method, self.dataset, self.draw, self.model = method, dataset, draw, model
+        self.device = device or torch.device("cpu")
+        self.method, self.draw, self.model = method, draw, model
+        self.dataset = dataset.on(self.device)
+        self.precision, self.compiled = precision, compiled
         self.transform = dataset.transform
         self._nets: dict[str, nn.Module] = {}
 
@@ -41,15 +53,24 @@ class Workspace:
         """The net of this name, holding these weights."""
         if name not in self._nets:
             shape, classes = self.dataset.input_shape, len(self.dataset.classes)
-            self._nets[name] = build_net(self.model, shape, classes)
+            fresh = build_net(self.model, shape, classes)
+            set_up(fresh, self.device, self.precision, compiled=self.compiled)
+            self._nets[name] = fresh
         net = self._nets[name]
         net.load_state_dict(weights)
         return net
 
+    @property
+    def test_chunks(self) -> int:
+        """How many chunks the test samples are predicted in."""
+        return -(-len(self.dataset.test) // CHUNK)
+
     @torch.no_grad()
-    def evaluate(self, weights: Weights) -> npt.NDArray[np.float32]:
-        """Test logits [N, C], in fixed chunks."""
+    def evaluate(
+        self, weights: Weights, first: int = 0, last: int | None = None
+    ) -> npt.NDArray[np.float32]:
+        """Test logits [N, C], in fixed chunks; of the chunks from `first` up to `last` only."""
         nets = {name: self.load(name, state).eval() for name, state in weights.items()}
-        chunks = torch.split(self.dataset.test.inputs, CHUNK)
+        chunks = torch.split(self.dataset.test.inputs, CHUNK)[first:last]
         outputs = [self.method.predict(nets, self.transform.plain(chunk)) for chunk in chunks]
-        return torch.cat(outputs).float().numpy()
+        return torch.cat(outputs).float().cpu().numpy()

@@ -67,7 +67,8 @@ def train(
             for chosen in batches(len(rows), options.batch, order):
                 inputs = samples.augmented(rows[chosen], augment)
                 optimiser.zero_grad()
-                loss = objective(net, Batch(inputs, labels[chosen], rows[chosen]))
+                learnt = labels[chosen].to(inputs.device)
+                loss = objective(net, Batch(inputs, learnt, rows[chosen]))
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
                 steps += 1

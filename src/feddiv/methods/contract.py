@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args, get_origin
 
 import numpy as np
 import numpy.typing as npt
@@ -186,6 +186,14 @@ class Method(ABC, Generic[S, M]):
     paper: ClassVar[str]
     Options: ClassVar[type[MethodOptions]]
     variants: ClassVar[Mapping[str, Mapping[str, Any]]]
+    State: ClassVar[Any]  # S and M of `class Name(Method[S, M])`: plain trees (feddiv.trees)
+    Memory: ClassVar[Any]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for base in getattr(cls, "__orig_bases__", ()):
+            if get_origin(base) is Method:
+                cls.State, cls.Memory = get_args(base)
 
     def __init__(self, options: MethodOptions, training: TrainOptions, budget: Budget) -> None:
         self.training = training
@@ -237,7 +245,7 @@ class Method(ABC, Generic[S, M]):
         """The predicted label of each sample and, where the method has an opinion, p(clean)."""
         nets = {name: client.net(state, name) for name, state in received.weights.items()}
         logits = predict(nets, client.samples, forward=self.predict)
-        return Assessment(logits.argmax(dim=1).numpy())
+        return Assessment(logits.argmax(dim=1).cpu().numpy())
 
     def records(self, state: S) -> Diary:
         """What of the server's state belongs in the record of a round."""

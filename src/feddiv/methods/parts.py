@@ -1,5 +1,6 @@
 """What several methods do alike around a local training."""
 
+import torch
 from torch import nn
 
 from feddiv.learning.average import StateDict
@@ -22,13 +23,17 @@ def trained_reply(
 
 
 def copy_of(net: nn.Module) -> StateDict:
-    """Weights of their own memory: the net object goes on to the next client."""
-    return {key: value.detach().clone() for key, value in net.state_dict().items()}
+    """Weights in contiguous memory of their own: the net object goes on to the next client."""
+    plain = torch.contiguous_format
+    return {
+        key: value.detach().cpu().clone(memory_format=plain)
+        for key, value in net.state_dict().items()
+    }
 
 
 def divergence(net: nn.Module, received: StateDict) -> float:
     """Squared distance of the trained parameters from the received ones (the paper's stability)."""
     return sum(
-        float((value.detach() - received[key]).double().square().sum())
+        float((value.detach().cpu() - received[key]).double().square().sum())
         for key, value in net.named_parameters()
     )

@@ -9,13 +9,20 @@ from feddiv.errors import Diverged
 from feddiv.learning.score import log_softmax
 from feddiv.methods.contract import Diary
 
+MEASURES = ("test_accuracy", "balanced_accuracy", "test_loss", "per_class_accuracy")
+
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Test labels [N] that logits are measured against."""
+    """Test labels [N] that logits are measured against, every so many turns."""
 
     labels: npt.NDArray[np.int64]
     classes: int
+    every: int = 1
+
+    def due(self, turn: int) -> bool:
+        """Whether this turn's model is measured; the last one's always is."""
+        return turn % self.every == 0
 
     def measure(self, logits: npt.NDArray[np.float32]) -> Diary:
         """Accuracy, balanced accuracy over the classes that occur, per class, mean loss."""

@@ -1,12 +1,17 @@
 """An experiment as a whole: its run, then the methods it is compared with on the same draw."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
-from feddiv.config import Experiment, changed_options, validated
+from feddiv.config import Experiment, changed_options, load_experiment, validated
+from feddiv.data import Draw
 from feddiv.errors import UserError
 from feddiv.runs.loop import Record
+from feddiv.runs.prepare import Prepared, fitted, prepare
 from feddiv.runs.record import RunFolder
-from feddiv.runs.run import Prepared, Run, execute, fitted, prepare
+from feddiv.runs.recorder import checkpoints_of
+from feddiv.runs.run import Run, execute, finished_run
 
 
 class Watcher:
@@ -15,6 +20,12 @@ class Watcher:
     def starts(self, name: str, prepared: Prepared, folder: RunFolder) -> None:
         """A run is about to start in this folder."""
 
+    def refused(self, reason: str) -> None:
+        """A checkpoint can't be used; the one before it is tried."""
+
+    def goes_on(self, rounds: Sequence[Record]) -> None:
+        """The run goes on after these rounds."""
+
     def round(self, line: Record) -> None:
         """A round of it is over: its line of rounds.jsonl."""
 
@@ -22,7 +33,9 @@ class Watcher:
         """It is finished and written."""
 
 
-def run_experiment(experiment: Experiment, folder: RunFolder, watcher: Watcher) -> Run:
+def run_experiment(
+    experiment: Experiment, folder: RunFolder, watcher: Watcher, *, workers: int | None = None
+) -> Run:
     """Run it, then each method of `against` in `folder/against/NAME`.
 
     Everything is prepared before anything is written, so a user's error leaves no trace.
@@ -30,12 +43,38 @@ def run_experiment(experiment: Experiment, folder: RunFolder, watcher: Watcher) 
     main = prepare(experiment)
     rivals = {
         name: (fitted(rival, main.dataset, main.draw), folder.inside("against", _as_folder(name)))
-        for name in experiment.against
-        if (rival := as_rival(experiment, name)).method != experiment.method
+        for name, rival in rivals_of(experiment).items()
     }
-    run = _watched(title(experiment), main, folder, watcher)
-    against = {name: _watched(name, *rival, watcher) for name, rival in rivals.items()}
+    run = _started(title(experiment), main, folder, watcher, workers)
+    against = {name: _started(name, *rival, watcher, workers) for name, rival in rivals.items()}
     return replace(run, against=against)
+
+
+def resume_experiment(path: Path, watcher: Watcher, *, workers: int | None = None) -> Run:
+    """Go on with what is in a run's folder: its run, then the methods it is compared with.
+
+    What came to its end is read, not repeated; what never began is begun.
+    """
+    folder = RunFolder.existing(path)
+    experiment = load_experiment(path / "config.toml")
+    prepared = prepare(experiment, Draw.load(path / "draw.npz"))
+    run = _resumed(title(experiment), prepared, folder, watcher, workers)
+    against = {}
+    for name, rival in rivals_of(experiment).items():
+        place = path / "against" / _as_folder(name)
+        other = fitted(rival, prepared.dataset, prepared.draw)
+        if (place / "config.toml").is_file():
+            there = RunFolder.existing(place)
+            against[name] = _resumed(name, other, there, watcher, workers)
+        else:
+            against[name] = _started(name, other, RunFolder(place), watcher, workers)
+    return replace(run, against=against)
+
+
+def rivals_of(experiment: Experiment) -> dict[str, Experiment]:
+    """The experiments of `against`, but for one that would be the same again."""
+    rivals = {name: as_rival(experiment, name) for name in experiment.against}
+    return {name: rival for name, rival in rivals.items() if rival.method != experiment.method}
 
 
 def as_rival(experiment: Experiment, name: str) -> Experiment:
@@ -56,12 +95,35 @@ def _as_folder(name: str) -> str:
     return name.replace(":", "-")  # no colon in the names of files on Windows
 
 
-def _watched(name: str, prepared: Prepared, folder: RunFolder, watcher: Watcher) -> Run:
+def _started(
+    name: str, prepared: Prepared, folder: RunFolder, watcher: Watcher, workers: int | None
+) -> Run:
     watcher.starts(name, prepared, folder)
     try:
-        run = execute(prepared, folder, watcher.round)
+        folder.begin(prepared.experiment, prepared.draw)
+        run = execute(prepared, folder, watcher.round, workers=workers)
     except UserError:
         folder.discard()
         raise
+    finally:
+        folder.unlock()
+    watcher.ends(run)
+    return run
+
+
+def _resumed(
+    name: str, prepared: Prepared, folder: RunFolder, watcher: Watcher, workers: int | None
+) -> Run:
+    try:
+        if folder.finished:
+            return finished_run(prepared.experiment, folder)
+        watcher.starts(name, prepared, folder)
+        checkpoint = checkpoints_of(prepared, folder).latest(watcher.refused)
+        # Without a checkpoint it was stopped before the first one: from the beginning.
+        folder.goes_on({} if checkpoint is None else checkpoint.standing.journals)
+        watcher.goes_on(folder.rounds())
+        run = execute(prepared, folder, watcher.round, workers=workers, checkpoint=checkpoint)
+    finally:
+        folder.unlock()
     watcher.ends(run)
     return run

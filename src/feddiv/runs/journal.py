@@ -6,10 +6,19 @@ how many there are), `noise_level` and `true_noise_level`.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from feddiv.learning.quality import Confusion
-from feddiv.methods.contract import Diary, Reply, Visit
+from feddiv.methods.contract import Diary, Reply
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is kept of one visit until its round is recorded."""
+
+    reply: Reply  # without its weights, which nobody needs after the merge
+    diary: dict[str, Any]
 
 
 def client_line(kind: str, reply: Reply, diary: Diary) -> dict[str, Any]:
@@ -18,7 +27,7 @@ def client_line(kind: str, reply: Reply, diary: Diary) -> dict[str, Any]:
     return {**head, **reply.metrics, **diary}
 
 
-def round_line(visits: Sequence[Visit[Any]]) -> dict[str, Any]:
+def round_line(visits: Sequence[Seen]) -> dict[str, Any]:
     """What all visits of a round say together."""
     moved = [v.reply.metrics["divergence"] for v in visits if "divergence" in v.reply.metrics]
     line: dict[str, Any] = {

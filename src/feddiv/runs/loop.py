@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,10 @@ from feddiv.errors import Diverged
 from feddiv.federation.contract import Federation
 from feddiv.federation.wire import Refused, check_reply, message_bytes, reply_bytes
 from feddiv.learning.average import Weights
-from feddiv.methods.contract import Diary, Exchange, Facts, Method, Moment, Reply, Visit
+from feddiv.methods.contract import Diary, Exchange, Facts, Method, Moment, Reply
 from feddiv.randomness import Streams
-from feddiv.runs.evaluate import Evaluation
-from feddiv.runs.journal import client_line, round_line
+from feddiv.runs.evaluate import MEASURES, Evaluation
+from feddiv.runs.journal import Seen, client_line, round_line
 
 Record = dict[str, Any]
 
@@ -28,6 +28,26 @@ class Turn:
     round: float  # communication rounds spent when the turn is over
 
 
+@dataclass(frozen=True)
+class Tally:
+    """What the loop keeps of one exchange until its round is recorded."""
+
+    visits: tuple[Seen, ...] = ()
+    missing: tuple[int, ...] = ()
+    bytes_up: int = 0
+    bytes_down: int = 0
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where a run stands between two exchanges: with the clients' memories, all there is to it."""
+
+    state: Any
+    turn: int = 1  # the turn that is under way
+    tallies: tuple[Tally, ...] = ()  # of its exchanges so far
+    seconds: float = 0.0  # spent on them
+
+
 @dataclass
 class Gathering:
     """The replies of one exchange: taken one by one, checked, counted, written down."""
@@ -38,7 +58,7 @@ class Gathering:
     rng: Streams
     note: Callable[[Record], None]
     missing: list[int] = field(default_factory=list)
-    visits: list[Visit[Any]] = field(default_factory=list)
+    visits: list[Seen] = field(default_factory=list)
     bytes_up: int = 0
     bytes_down: int = 0
 
@@ -58,19 +78,22 @@ class Gathering:
                 continue
             answered.add(reply.client)
             self.federation.accept(reply.client, visit.memory)
-            self.visits.append(Visit(_light(reply), None, visit.diary))
+            self.visits.append(Seen(replace(reply, weights=None, payload={}), visit.diary))
             self.note(client_line(kind, reply, visit.diary))
             yield reply
         self.missing = [client for client in self.exchange.clients if client not in answered]
 
-
-def _light(reply: Reply) -> Reply:
-    """The reply without its weights, which nobody needs after the merge."""
-    return Reply(reply.client, reply.samples, metrics=reply.metrics)
+    @property
+    def tally(self) -> Tally:
+        """In short."""
+        return Tally(tuple(self.visits), tuple(self.missing), self.bytes_up, self.bytes_down)
 
 
 class Loop:
-    """A run in progress. `state` and the federation's memories are all there is to it."""
+    """A run in progress. Between two exchanges `cut` and the federation's memories are all of it.
+
+    `on_cut` is told of every such point; `start` is the cut of an earlier loop to go on from.
+    """
 
     def __init__(
         self,
@@ -79,8 +102,10 @@ class Loop:
         evaluation: Evaluation,
         rng: Streams,
         *,
+        start: Cut | None = None,
         on_client: Callable[[Record], None],
         on_round: Callable[[Record, Weights], None],
+        on_cut: Callable[[Cut], None] = lambda cut: None,
     ) -> None:
         self.method, self.federation, self.evaluation, self.rng = (
             method,
@@ -88,11 +113,18 @@ class Loop:
             evaluation,
             rng,
         )
-        self.on_client, self.on_round = on_client, on_round
-        facts: Facts = federation.facts
-        self.state = method.begin(
-            lambda name: federation.make_model(name, rng), facts, rng.at(round=0)
-        )
+        self.on_client, self.on_round, self.on_cut = on_client, on_round, on_cut
+        if start is None:
+            facts: Facts = federation.facts
+            start = Cut(
+                method.begin(lambda name: federation.make_model(name, rng), facts, rng.at(round=0))
+            )
+        self.cut = start
+
+    @property
+    def state(self) -> Any:
+        """The server's state."""
+        return self.cut.state
 
     def turns(self) -> Iterator[Turn]:
         """All turns of the run in order."""
@@ -103,45 +135,64 @@ class Loop:
                 yield Turn(number, Moment(stage.name, turn), spent)
 
     def run(self) -> None:
-        """Every turn to the end."""
-        for turn in self.turns():
-            self.take(turn)
+        """Every turn that is left, to the end."""
+        turns = list(self.turns())
+        for turn in turns[self.cut.turn - 1 :]:
+            self.take(turn, last=turn is turns[-1])
 
-    def take(self, turn: Turn) -> None:
+    def take(self, turn: Turn, *, last: bool = False) -> None:
         """One turn: exchanges until the method says it is over, then evaluation and record."""
-        started = time.perf_counter()
-        gatherings: list[Gathering] = []
-        while True:
-            moment = Moment(turn.moment.stage, turn.moment.turn, len(gatherings))
-            rng = self.rng.at(round=turn.number, exchange=moment.exchange)
-            exchange = self.method.plan(self.state, moment, rng)
-            if exchange is None:
-                break
-            gathering = Gathering(
-                self.federation, self.method, exchange, rng, lambda line: self._note(turn, line)
-            )
-            self.state = self.method.merge(self.state, exchange, gathering)
-            gatherings.append(gathering)
-        if gatherings and not any(gathering.visits for gathering in gatherings):
+        while self._exchange(turn):
+            pass
+        tallies, seconds = self.cut.tallies, self.cut.seconds
+        if tallies and not any(tally.visits for tally in tallies):
             raise Diverged(
                 f"no reply of turn {turn.number} could be used (clients.jsonl says why): "
                 "try a smaller train.lr"
             )
-        worked = time.perf_counter()
+        started = time.perf_counter()
         weights = self.method.weights(self.state)
-        measures: Diary = self.evaluation.measure(self.federation.evaluate(weights))
+        measures: Diary = dict.fromkeys(MEASURES)
+        if last or self.evaluation.due(turn.number):
+            measures = self.evaluation.measure(self.federation.evaluate(weights))
         line = {
             **_head(turn),
             **measures,
-            **round_line([visit for gathering in gatherings for visit in gathering.visits]),
+            **round_line([visit for tally in tallies for visit in tally.visits]),
             **self.method.records(self.state),
-            "missing": [client for gathering in gatherings for client in gathering.missing],
-            "bytes_up": sum(gathering.bytes_up for gathering in gatherings),
-            "bytes_down": sum(gathering.bytes_down for gathering in gatherings),
-            "seconds": worked - started,
-            "evaluation_seconds": time.perf_counter() - worked,
+            "missing": [client for tally in tallies for client in tally.missing],
+            "bytes_up": sum(tally.bytes_up for tally in tallies),
+            "bytes_down": sum(tally.bytes_down for tally in tallies),
+            "seconds": seconds,
+            "evaluation_seconds": time.perf_counter() - started,
         }
         self.on_round(line, weights)
+        self._cut(Cut(self.state, turn.number + 1))
+
+    def _exchange(self, turn: Turn) -> bool:
+        """The next exchange of the turn; False when there is none."""
+        started, cut = time.perf_counter(), self.cut
+        moment = Moment(turn.moment.stage, turn.moment.turn, len(cut.tallies))
+        rng = self.rng.at(round=turn.number, exchange=moment.exchange)
+        exchange = self.method.plan(cut.state, moment, rng)
+        if exchange is None:
+            return False
+        gathering = Gathering(
+            self.federation, self.method, exchange, rng, lambda line: self._note(turn, line)
+        )
+        try:
+            state = self.method.merge(cut.state, exchange, gathering)
+        except BaseException:
+            self.federation.discard()
+            raise
+        self.federation.commit()
+        seconds = cut.seconds + time.perf_counter() - started
+        self._cut(Cut(state, cut.turn, (*cut.tallies, gathering.tally), seconds))
+        return True
+
+    def _cut(self, cut: Cut) -> None:
+        self.cut = cut
+        self.on_cut(cut)
 
     def _note(self, turn: Turn, line: Record) -> None:
         self.on_client({**_head(turn), **line})

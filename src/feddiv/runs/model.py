@@ -1,7 +1,6 @@
 """Trained models on disk: safetensors whose header says how to use them."""
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -9,12 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import nn
 
 from feddiv.data import Augment, Transform
 from feddiv.errors import UserError
+from feddiv.files import Unreadable, load_tensors, save_tensors, tensors_hash
 from feddiv.learning.average import StateDict, Weights
 from feddiv.learning.predict import CHUNK
 from feddiv.learning.train import TrainOptions
@@ -37,14 +35,19 @@ class ModelCard:
 
 def save_weights(path: Path, weights: Weights, card: ModelCard) -> None:
     """Write atomically; tensors are named `model/entry`."""
-    tensors = {
-        f"{model}/{key}": value.contiguous()
-        for model, state in weights.items()
-        for key, value in state.items()
+    save_tensors(path, flat(weights), {"feddiv": json.dumps(asdict(card))})
+
+
+def model_hash(weights: Weights) -> str:
+    """SHA-256 of a model: two runs with the same hash have the same bits."""
+    return tensors_hash(flat(weights))
+
+
+def flat(weights: Weights) -> StateDict:
+    """Tensors by the names they have in files: `model/entry`."""
+    return {
+        f"{model}/{key}": value for model, state in weights.items() for key, value in state.items()
     }
-    temporary = path.with_name(path.name + ".part")
-    save_file(tensors, temporary, metadata={"feddiv": json.dumps(asdict(card))})
-    os.replace(temporary, path)
 
 
 class TrainedModel:
@@ -103,11 +106,9 @@ def load_model(path: str | Path) -> TrainedModel:
     if not file.is_file():
         raise UserError(f"{file}: there is no model; a finished run has model.safetensors")
     try:
-        with safe_open(file, framework="pt") as opened:
-            header = opened.metadata() or {}
-            tensors = {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"{file}: cannot be read as safetensors: {error}") from None
+        tensors, header = load_tensors(file)
+    except Unreadable as error:
+        raise UserError(f"{file}: {error}") from None
     if "feddiv" not in header:
         raise UserError(f"{file}: was not written by feddiv: its header does not describe a net")
     try:

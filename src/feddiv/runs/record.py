@@ -1,8 +1,8 @@
 """A run's folder: what it holds, and how it is written."""
 
 import json
-import os
 import platform
+import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -15,13 +15,16 @@ import numpy.typing as npt
 
 from feddiv.config import Experiment, to_toml
 from feddiv.data import Draw
+from feddiv.data.archives import read_npz
 from feddiv.errors import UserError
+from feddiv.files import Lock, settle, write_json, write_text
 from feddiv.learning.average import Weights
 from feddiv.runs.model import ModelCard, save_weights
 
 if TYPE_CHECKING:
-    from feddiv.runs.run import Prepared
+    from feddiv.runs.prepare import Prepared
 
+JOURNALS = ("rounds.jsonl", "clients.jsonl")
 FILES = (
     "config.toml",
     "assessment.npz",
@@ -37,17 +40,19 @@ PACKAGES = ("feddiv", "torch", "numpy", "safetensors", "pydantic", "scikit-learn
 
 
 class RunFolder:
-    """Where a run writes; it must not hold one already."""
+    """Where a run writes; it must not hold one already, unless it is opened to go on."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._made: list[Path] = []
+        self._lock: Lock | None = None
         if path.exists() and not path.is_dir():
             raise UserError(f"--out {path}: is a file, not a folder")
         there = [name for name in FILES if (path / name).exists()]
         if there:
             raise UserError(
-                f"--out {path}: already holds a run ({there[0]}); choose another folder"
+                f"--out {path}: already holds a run ({there[0]}); choose another folder, "
+                f"or go on with it: feddiv resume {path}"
             )
 
     @classmethod
@@ -60,31 +65,96 @@ class RunFolder:
             path = parent / f"{label}-{stamp}-{again}"
         return cls(path)
 
+    @classmethod
+    def existing(cls, path: Path) -> "RunFolder":
+        """The folder of a run that was begun; nobody else may be writing to it."""
+        for name in ("config.toml", "draw.npz"):
+            if not (path / name).is_file():
+                raise UserError(f"{path}: holds no run that was begun ({name} is missing)")
+        folder = cls.__new__(cls)
+        folder.path, folder._made, folder._lock = path, [], None
+        folder.lock()
+        return folder
+
+    def lock(self) -> None:
+        """Keep other processes from writing to this run, until this one ends or unlocks."""
+        self._lock = Lock.of(self.path / "config.toml")
+        if self._lock is None:
+            raise UserError(f"{self.path}: another process is writing to this run")
+
+    def unlock(self) -> None:
+        """Let others write."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
     def inside(self, *names: str) -> "RunFolder":
         """The folder of another run that belongs to this one."""
         return RunFolder(self.path.joinpath(*names))
 
     def begin(self, experiment: Experiment, draw: Draw) -> None:
-        """Write what determines the run."""
+        """Write what determines the run; config.toml last, so that where it is, all is."""
         self._made = [path for path in (self.path, *self.path.parents) if not path.exists()]
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             draw.save(self.path / "draw.npz")
             write_json(self.path / "environment.json", environment())
-            (self.path / "config.toml").write_text(to_toml(experiment), encoding="utf-8")
+            write_text(self.path / "config.toml", to_toml(experiment))
+            self.lock()
         except OSError as error:
             raise UserError(
                 f"--out {self.path}: cannot be written ({error.strerror or error})"
             ) from None
 
+    def goes_on(self, journals: Mapping[str, int]) -> None:
+        """Cut the journals back to where a checkpoint says they were; note what it goes on with."""
+        for name in JOURNALS:
+            file = self.path / name
+            with file.open("a+b") as opened:
+                opened.truncate(journals.get(name, 0))
+        try:
+            before = json.loads((self.path / "environment.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            before = {}
+        again = [*before.get("resumed", []), environment()]
+        write_json(self.path / "environment.json", {**before, "resumed": again})
+
     def discard(self) -> None:
         """Take back what was written, when the run turns out to be impossible."""
+        self.unlock()
         for name in FILES:
             with suppress(OSError):
                 (self.path / name).unlink()
+        shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
         for path in self._made:
             with suppress(OSError):  # not empty: somebody else's files are in it
                 path.rmdir()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run in it came to its end: summary.json is written last."""
+        return (self.path / "summary.json").is_file()
+
+    def rounds(self) -> list[dict[str, Any]]:
+        """The lines of rounds.jsonl."""
+        file = self.path / "rounds.jsonl"
+        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+        return [json.loads(line) for line in lines]
+
+    def results(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Summary and assessment of a finished run."""
+        summary = json.loads((self.path / "summary.json").read_text(encoding="utf-8"))
+        return summary, dict(read_npz(self.path / "assessment.npz", "assessment"))
+
+    def journals(self) -> dict[str, int]:
+        """How long the journals are, in bytes."""
+        files = {name: self.path / name for name in JOURNALS}
+        return {name: file.stat().st_size for name, file in files.items() if file.exists()}
+
+    def settle(self) -> None:
+        """Wait until the journals are on the disk."""
+        for name in self.journals():
+            settle(self.path / name)
 
     def round(self, line: Mapping[str, Any]) -> None:
         """Append to rounds.jsonl."""
@@ -95,7 +165,7 @@ class RunFolder:
         self._append("clients.jsonl", line)
 
     def _append(self, name: str, line: Mapping[str, Any]) -> None:
-        with (self.path / name).open("a") as file:
+        with (self.path / name).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
     def save_model(self, name: str, weights: Weights, prepared: "Prepared") -> None:
@@ -115,15 +185,12 @@ class RunFolder:
         self, summary: Mapping[str, Any], assessment: Mapping[str, npt.NDArray[Any]]
     ) -> None:
         """Write assessment.npz and, last of all, summary.json."""
-        np.savez_compressed(self.path / "assessment.npz", **assessment)  # type: ignore[arg-type]
+        with (self.path / "assessment.npz").open("wb") as file:
+            np.savez_compressed(file, **assessment)  # type: ignore[arg-type]
+        settle(self.path / "assessment.npz")
+        self.settle()
         write_json(self.path / "summary.json", summary)
-
-
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Replace the file at once: a reader sees the old one or the new one."""
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_text(json.dumps(value, indent=2) + "\n")
-    os.replace(temporary, path)
+        self.unlock()
 
 
 def environment() -> dict[str, Any]:

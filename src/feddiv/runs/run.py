@@ -1,7 +1,7 @@
-"""From an experiment to a run on disk."""
+"""One run from its first round, or from a checkpoint, to its end."""
 
-import time
 from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,62 +10,21 @@ import numpy as np
 import numpy.typing as npt
 
 from feddiv.config import Experiment
-from feddiv.data import Dataset, Draw, load_dataset, make_draw
-from feddiv.errors import UserError
+from feddiv.federation.contract import Federation
 from feddiv.federation.in_process import InProcess
-from feddiv.federation.workspace import Workspace
-from feddiv.learning.average import Weights
+from feddiv.federation.workers import Workers, default_workers
+from feddiv.interrupts import handled
 from feddiv.randomness import Streams
+from feddiv.runs.checkpoint import FOLDER, NETS, Checkpoint
 from feddiv.runs.evaluate import Evaluation
 from feddiv.runs.loop import Loop, Record
+from feddiv.runs.model import model_hash
+from feddiv.runs.prepare import Prepared
 from feddiv.runs.record import RunFolder
+from feddiv.runs.recorder import Recorder
 from feddiv.runs.summary import Closing, summarise
 
 Listener = Callable[[Record], None]
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """An experiment whose data, draw and net have been made and found to fit."""
-
-    experiment: Experiment
-    dataset: Dataset
-    draw: Draw
-    workspace: Workspace
-
-    @property
-    def turns(self) -> int:
-        """How many turns the loop will take."""
-        return sum(stage.turns for stage in self.workspace.method.stages())
-
-
-def prepare(experiment: Experiment) -> Prepared:
-    """Everything that can go wrong before a run, before anything is written."""
-    streams, clients = Streams(experiment.seed), experiment.clients.count
-    dataset = load_dataset(experiment.data, streams)
-    if experiment.data.draw is None:
-        draw = make_draw(dataset, experiment.partition, experiment.noise, clients, streams)
-    else:
-        draw = Draw.load(experiment.data.draw)
-        if len(draw.parts) != clients:
-            raise UserError(
-                f"data.draw={experiment.data.draw} has {len(draw.parts)} clients: "
-                f"set clients.count to that, it is {clients}"
-            )
-    draw.check(dataset)
-    return fitted(experiment, dataset, draw)
-
-
-def fitted(experiment: Experiment, dataset: Dataset, draw: Draw) -> Prepared:
-    """The experiment on data and a draw that are at hand, once a net is found to fit them."""
-    method = experiment.build_method()
-    if method.needs_truth and draw.truth is None:
-        raise UserError(
-            f"method.filter.scope=perfect needs true labels, and {dataset.name} has none"
-        )
-    workspace = Workspace(method, dataset, draw, experiment.model)
-    workspace.make_model("net", Streams(experiment.seed))
-    return Prepared(experiment, dataset, draw, workspace)
 
 
 @dataclass(frozen=True)
@@ -100,38 +59,69 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else float("nan")
 
 
-def execute(prepared: Prepared, folder: RunFolder, listener: Listener = lambda line: None) -> Run:
-    """Train to the end and write everything a run leaves behind."""
+def execute(
+    prepared: Prepared,
+    folder: RunFolder,
+    listener: Listener = lambda line: None,
+    *,
+    workers: int | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Run:
+    """Train to the end and write everything a run leaves behind.
+
+    The folder has been begun. `workers` None means one per core, 0 means in this process.
+    """
     experiment, dataset = prepared.experiment, prepared.dataset
-    started = time.perf_counter()
-    folder.begin(experiment, prepared.draw)
-    federation = InProcess(prepared.workspace)
-    evaluation = Evaluation(dataset.test.labels.numpy(), len(dataset.classes))
-    rounds: list[Record] = []
-    best = -1.0
-
-    def on_round(line: Record, weights: Weights) -> None:
-        nonlocal best
-        rounds.append(line)
-        folder.round(line)
-        if line["test_accuracy"] > best:
-            best = line["test_accuracy"]
-            folder.save_model("best.safetensors", weights, prepared)
-        listener(line)
-
-    loop = Loop(
-        prepared.workspace.method,
-        federation,
-        evaluation,
-        Streams(experiment.seed),
-        on_client=folder.client,
-        on_round=on_round,
-    )
-    loop.run()
     method = prepared.workspace.method
-    folder.save_model("model.safetensors", method.weights(loop.state), prepared)
-    closing = Closing.of(prepared.draw, federation.assess(method.assessment(loop.state)))
-    seconds = time.perf_counter() - started
-    summary = summarise(experiment, prepared.draw, rounds, closing, seconds)
-    folder.finish(summary, closing.arrays)
-    return Run(experiment, folder.path, summary, rounds, closing.arrays)
+    with handled(), closing(_federation(prepared, folder, workers)) as federation:
+        recorder = Recorder(prepared, folder, federation, listener)
+        if checkpoint is not None:
+            recorder.goes_on(checkpoint)
+            federation.restore(checkpoint.clients)
+        loop = Loop(
+            method,
+            federation,
+            Evaluation(
+                dataset.test.labels.cpu().numpy(), len(dataset.classes), experiment.evaluate.every
+            ),
+            Streams(experiment.seed),
+            start=None if checkpoint is None else checkpoint.cut,
+            on_client=recorder.client,
+            on_round=recorder.round,
+            on_cut=recorder.cut,
+        )
+        try:
+            loop.run()
+            ending = Closing.of(prepared.draw, federation.assess(method.assessment(loop.state)))
+        except BaseException:
+            with suppress(OSError):
+                recorder.save()
+            raise
+        recorder.save()
+        weights = method.weights(loop.state)
+        folder.save_model("model.safetensors", weights, prepared)
+        summary = summarise(
+            experiment,
+            prepared.draw,
+            recorder.rounds,
+            ending,
+            recorder.seconds,
+            model_hash(weights),
+        )
+        folder.finish(summary, ending.arrays)
+        return Run(experiment, folder.path, summary, recorder.rounds, ending.arrays)
+
+
+def finished_run(experiment: Experiment, folder: RunFolder) -> Run:
+    """A run that came to its end earlier, read from its folder."""
+    summary, assessment = folder.results()
+    return Run(experiment, folder.path, summary, folder.rounds(), assessment)
+
+
+def _federation(prepared: Prepared, folder: RunFolder, workers: int | None) -> Federation:
+    """Worker processes, but for one process where there is a GPU to drive or none were wanted."""
+    count = default_workers() if workers is None else workers
+    nets = folder.path / FOLDER / NETS
+    if count == 0 or prepared.workspace.device.type != "cpu":
+        return InProcess(prepared.workspace, nets)
+    return Workers(prepared.workspace, count, nets)

@@ -61,10 +61,12 @@ def summarise(
     rounds: Sequence[dict[str, Any]],
     closing: Closing,
     seconds: float,
+    model: str,
 ) -> dict[str, Any]:
     """summary.json. `best` is chosen on the test set, as papers do: it is named so."""
-    accuracy = np.array([line["test_accuracy"] for line in rounds])
-    last = rounds[-1]
+    measured = [line for line in rounds if line["test_accuracy"] is not None]
+    accuracy = np.array([line["test_accuracy"] for line in measured])
+    last = measured[-1]
     return {
         "method": experiment.method.name,
         "variant": experiment.method.variant,
@@ -73,13 +75,14 @@ def summarise(
         "seed": experiment.seed,
         "rounds": experiment.rounds,
         "best_test_accuracy": float(accuracy.max()),
-        "best_round": rounds[int(accuracy.argmax())]["round"],
+        "best_round": measured[int(accuracy.argmax())]["round"],
         "last_test_accuracy": float(accuracy[-1]),
         "mean_last10_test_accuracy": float(accuracy[-10:].mean()),
         "balanced_accuracy": last["balanced_accuracy"],
         "per_class_accuracy": last["per_class_accuracy"],
         **closing.measures(),
         "draw": draw.hash,
+        "model_hash": model,
         "seconds": seconds,
         "bytes_up": sum(line["bytes_up"] for line in rounds),
         "bytes_down": sum(line["bytes_down"] for line in rounds),

@@ -1,0 +1,71 @@
+"""What the federations on one machine have in common: all clients' data, and their memories."""
+
+from pathlib import Path
+from typing import Any
+
+from feddiv.federation.memory import MemoryRecords, MemoryStore
+from feddiv.federation.workspace import Workspace
+from feddiv.learning.average import StateDict
+from feddiv.methods.contract import Facts, Message, Visit
+from feddiv.randomness import Streams
+from feddiv.trees import Tensors
+
+
+class Simulation:
+    """Clients that live where the loop lives. `folder` is for nets that clients keep."""
+
+    def __init__(self, workspace: Workspace, folder: Path | None = None) -> None:
+        self.workspace = workspace
+        self.records = MemoryRecords(workspace.method.Memory, folder)
+        self.memories = MemoryStore()
+        dataset, draw = workspace.dataset, workspace.draw
+        sizes = {client: len(part) for client, part in enumerate(draw.parts)}
+        self.facts = Facts(dataset.classes, dataset.input_shape, sizes, draw.iid)
+
+    def make_model(self, name: str, rng: Streams) -> StateDict:
+        """Freshly initialised weights."""
+        return self.workspace.make_model(name, rng)
+
+    def accept(self, client: int, memory: bytes) -> None:
+        """Keep the record of the client's next memory, once the exchange is over."""
+        self.memories.stage(client, memory)
+
+    def commit(self) -> None:
+        """The exchange is over."""
+        self.memories.commit()
+
+    def discard(self) -> None:
+        """The exchange is given up."""
+        self.memories.discard()
+
+    def save(self) -> Tensors:
+        """The clients' part of a checkpoint."""
+        return self.memories.tensors()
+
+    def restore(self, tensors: Tensors) -> None:
+        """Go on from a checkpoint."""
+        self.memories.restore(tensors)
+
+    def files(self) -> list[str]:
+        """Files that the clients' memories refer to."""
+        if self.records.folder is None or not self.records.folder.is_dir():
+            return []
+        found = (self.memories.get(client) for client in self.memories.clients())
+        return sorted({self.records.file_of(record) for record in found if record} - {""})
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def make_visit(
+    workspace: Workspace,
+    records: MemoryRecords,
+    message: Message,
+    record: bytes | None,
+    rng: Streams,
+) -> Visit[Any]:
+    """One visit to the client of `rng`; its memory comes and goes as a record."""
+    client = workspace.client(rng.client)
+    visit = workspace.method.visit(client, records.read(record), message, rng)
+    name = f"{rng.client:06d}-{rng.round:06d}-{rng.exchange:04d}"
+    return Visit(visit.reply, records.write(visit.memory, name), visit.diary)

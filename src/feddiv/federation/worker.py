@@ -1,0 +1,155 @@
+"""A worker process: it makes visits, evaluates and assesses as it is told, one task at a time."""
+
+import ctypes
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from feddiv.errors import Diverged, UserError
+from feddiv.federation.memory import MemoryRecords
+from feddiv.federation.shared import Layout, SharedArea
+from feddiv.federation.simulation import make_visit
+from feddiv.federation.workspace import Workspace
+from feddiv.methods.contract import Assessment, Message, Reply
+from feddiv.randomness import Streams
+from feddiv.trees import pack, unpack
+
+# Errors that mean something to a user keep their class on the way to the parent.
+TOLD = {kind.__name__: kind for kind in (Diverged, UserError)}
+
+
+class WorkerError(RuntimeError):
+    """A worker's task failed for a reason that is a bug; holds the worker's traceback."""
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A message as it is sent: its weights lie in shared memory."""
+
+    serial: int
+    kind: str
+    payload: dict[str, Any]
+    layout: Layout
+
+    def opened(self, area: SharedArea) -> Message:
+        """The message; its weights are views."""
+        return Message(self.kind, area.read(self.layout), self.payload)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to do with a letter: `visit` or `assess` a client, or `evaluate` some chunks."""
+
+    kind: str
+    letter: int  # its serial
+    rng: Streams
+    chunks: tuple[int, int] = (0, 0)
+    personal: Letter | None = None  # its weights lie in the worker's own mailbox
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a task; weights lie in the worker's mailbox, a memory follows as bytes."""
+
+    reply: Reply | None = None
+    layout: Layout | None = None
+    diary: dict[str, Any] = field(default_factory=dict)
+    assessment: Assessment | None = None
+    logits: npt.NDArray[np.float32] | None = None
+    error: str | None = None  # its class
+    reason: str = ""
+
+
+class Worker:
+    """The child's side: a workspace, and shared areas to read from and write to."""
+
+    def __init__(
+        self, workspace: Workspace, records: MemoryRecords, board: SharedArea, mailbox: SharedArea
+    ) -> None:
+        self.workspace, self.records = workspace, records
+        self.board, self.mailbox = board, mailbox
+        self.letter: Letter | None = None
+
+    def serve(self, connection: Connection) -> None:
+        """Answer until the parent hangs up."""
+        while True:
+            kind = connection.recv_bytes()
+            if kind == b"letter":
+                self.letter = unpack(Letter, connection.recv_bytes())
+                continue
+            task, record = unpack(Task, connection.recv_bytes()), connection.recv_bytes()
+            answer, memory = self._answered(task, record or None)
+            connection.send_bytes(pack(answer))
+            connection.send_bytes(memory)
+
+    def _answered(self, task: Task, record: bytes | None) -> tuple[Answer, bytes]:
+        try:
+            return self._done(task, record)
+        except Exception as problem:
+            name = type(problem).__name__
+            reason = str(problem) if name in TOLD else traceback.format_exc()
+            return Answer(error=name, reason=reason), b""
+
+    def _done(self, task: Task, record: bytes | None) -> tuple[Answer, bytes]:
+        if task.personal is not None:
+            message = task.personal.opened(self.mailbox)
+        else:
+            assert self.letter is not None
+            assert self.letter.serial == task.letter
+            message = self.letter.opened(self.board)
+        if task.kind == "visit":
+            return self._visited(message, record, task.rng)
+        if task.kind == "evaluate":
+            return Answer(logits=self.workspace.evaluate(message.weights, *task.chunks)), b""
+        client, memory = self.workspace.client(task.rng.client), self.records.read(record)
+        return Answer(assessment=self.workspace.method.assess(client, memory, message)), b""
+
+    def _visited(
+        self, message: Message, record: bytes | None, rng: Streams
+    ) -> tuple[Answer, bytes]:
+        visit = make_visit(self.workspace, self.records, message, record, rng)
+        reply, layout = visit.reply, None
+        if reply.weights is not None:
+            layout = self.mailbox.write(reply.weights)
+        light = Reply(reply.client, reply.samples, None, reply.payload, reply.metrics)
+        return Answer(light, layout, visit.diary), visit.memory
+
+
+def raise_error(answer: Answer, where: str) -> None:
+    """The error of a worker, in the parent."""
+    if answer.error is not None:
+        told: Mapping[str, type[Exception]] = TOLD
+        if answer.error in told:
+            raise told[answer.error](answer.reason)
+        raise WorkerError(f"{where}: {answer.error} in a worker\n{answer.reason}")
+
+
+def work(worker: Worker, connection: Connection) -> None:
+    """The life of a worker process."""
+    die_with_parent()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # the parent decides; it ends workers by SIGKILL
+    torch.set_num_threads(1)  # more would change the bits, and be slower on small batches
+    try:
+        worker.serve(connection)
+    except (EOFError, OSError):
+        pass  # the parent hung up
+    except BaseException:
+        traceback.print_exc(file=sys.stderr)
+    os._exit(0)  # nothing of the parent's is flushed or torn down here
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when its parent ends, even by SIGKILL (Linux)."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)

@@ -1,0 +1,65 @@
+"""Ctrl-C and SIGTERM, taken only where nothing is half done.
+
+A run is stopped between two exchanges, or inside one that can be thrown away. Everywhere else a
+signal waits for the next such place; a second one does not wait.
+"""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopped(KeyboardInterrupt):
+    """Somebody asked this process to stop."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(signal.Signals(signal_number).name)
+        self.signal = signal_number
+
+
+class _Door:
+    """Whether a signal may interrupt now, and the one that waits if not."""
+
+    def __init__(self) -> None:
+        self.open = False
+        self.waiting: int | None = None
+
+    def knock(self, number: int, frame: FrameType | None) -> None:
+        if self.open or self.waiting is not None:
+            raise Stopped(number)
+        self.waiting = number
+
+
+_door = _Door()
+
+
+@contextmanager
+def handled() -> Iterator[None]:
+    """Take over both signals inside the block; elsewhere than in the main thread do nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, _door.knock) for number in SIGNALS}
+    _door.waiting = None
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def allowed() -> Iterator[None]:
+    """Inside the block `Stopped` may be raised at any point."""
+    before, _door.open = _door.open, True
+    try:
+        if _door.waiting is not None:
+            number, _door.waiting = _door.waiting, None
+            raise Stopped(number)
+        yield
+    finally:
+        _door.open = before

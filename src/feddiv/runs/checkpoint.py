@@ -1,0 +1,143 @@
+"""Checkpoints: one file is one consistent cut of the server and all clients.
+
+A file is written under another name, reaches the disk, and only then gets its own; the one before
+it stays. It is safetensors with JSON in the header: nothing in it says which class to make. A
+checksum over everything finds damage, and a fingerprint of the experiment and its draw finds
+files that belong elsewhere.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from feddiv.errors import UserError
+from feddiv.federation.contract import Federation
+from feddiv.files import Unreadable, load_tensors, save_tensors, tensors_hash
+from feddiv.runs.loop import Cut, Tally
+from feddiv.trees import NotATree, Tensors, assemble, dismantle
+
+HEADER = "feddiv-checkpoint"
+VERSION = 1
+KEPT = 2
+FOLDER, NETS = "checkpoint", "nets"  # nets that clients keep are in checkpoint/nets
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a run has besides its cut: how far its files reach, its best round, its time."""
+
+    journals: dict[str, int]  # bytes of rounds.jsonl and clients.jsonl
+    best: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A cut that was read back, with the clients' memories as they were saved."""
+
+    cut: Cut
+    standing: Standing
+    clients: Tensors
+    file: Path
+
+
+class Checkpoints:
+    """The checkpoints of one run, in `DIR/checkpoint`; `identity` says which run it is."""
+
+    def __init__(self, run: Path, identity: str, state: Any) -> None:
+        self.folder, self.identity, self.state = run / FOLDER, identity, state
+        self._files: dict[str, list[str]] = {}  # nets that each checkpoint refers to
+
+    def write(self, cut: Cut, standing: Standing, federation: Federation) -> None:
+        """Save a cut, then forget all but the last ones."""
+        tree, tensors = dismantle(cut.state, "server")
+        clients = {f"clients/{name}": tensor for name, tensor in federation.save().items()}
+        tensors |= clients
+        files = federation.files()
+        content = {
+            "version": VERSION,
+            "identity": self.identity,
+            "state": tree,
+            "turn": cut.turn,
+            "tallies": dismantle(cut.tallies)[0],
+            "spent": cut.seconds,
+            "standing": dismantle(standing)[0],
+            "files": files,
+        }
+        text = json.dumps(content)
+        self.folder.mkdir(exist_ok=True)
+        name = f"{cut.turn:06d}-{len(cut.tallies):06d}.safetensors"
+        save_tensors(
+            self.folder / name, tensors, {HEADER: text, "checksum": _checksum(text, tensors)}
+        )
+        self._files[name] = files
+        self._tidy()
+
+    def _tidy(self) -> None:
+        files = self.found()
+        for file in files[KEPT:]:
+            file.unlink(missing_ok=True)
+        needed: set[str] = set()
+        for file in files[:KEPT]:
+            if file.name not in self._files:
+                return  # of an earlier session: what it refers to is not known here
+            needed |= set(self._files[file.name])
+        nets = self.folder / NETS
+        for file in nets.iterdir() if nets.is_dir() else ():
+            if file.name not in needed:
+                file.unlink(missing_ok=True)
+
+    def found(self) -> list[Path]:
+        """The files there are, newest first."""
+        return sorted(self.folder.glob("*.safetensors"), reverse=True)
+
+    def latest(self, refused: Callable[[str], None]) -> Checkpoint | None:
+        """The newest that is whole and of this run; None where there never was one.
+
+        `refused` is told, in one line each, of those that can't be used.
+        """
+        reasons = []
+        for file in self.found():
+            try:
+                return self._read(file)
+            except (Unreadable, NotATree) as reason:
+                reasons.append(f"{file}: {reason}")
+                refused(reasons[-1])
+        if reasons:
+            raise UserError(f"no checkpoint can be used: {'; '.join(reasons)}")
+        return None
+
+    def _read(self, file: Path) -> Checkpoint:
+        tensors, header = load_tensors(file)
+        text = header.get(HEADER)
+        if text is None:
+            raise Unreadable("is no checkpoint of feddiv")
+        if header.get("checksum") != _checksum(text, tensors):
+            raise Unreadable("is damaged: its checksum is another")
+        content = json.loads(text)
+        if content["version"] != VERSION:
+            raise Unreadable(f"has version {content['version']}, this is {VERSION}")
+        if content["identity"] != self.identity:
+            raise Unreadable("belongs to another run: its config or draw differ from this one's")
+        missing = [f for f in content["files"] if not (self.folder / NETS / f).is_file()]
+        if missing:
+            raise Unreadable(f"refers to {NETS}/{missing[0]}, which is missing")
+        self._files[file.name] = content["files"]
+        cut = Cut(
+            assemble(self.state, content["state"], tensors),
+            content["turn"],
+            assemble(tuple[Tally, ...], content["tallies"], {}),
+            content["spent"],
+        )
+        prefix = "clients/"
+        clients = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+        return Checkpoint(cut, assemble(Standing, content["standing"], {}), clients, file)
+
+
+def _checksum(text: str, tensors: Mapping[str, Tensor]) -> str:
+    return hashlib.sha256((text + tensors_hash(tensors)).encode()).hexdigest()

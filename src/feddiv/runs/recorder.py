@@ -1,0 +1,82 @@
+"""Everything a run writes while it goes on: journals, the best model, checkpoints."""
+
+import hashlib
+import time
+from collections.abc import Callable
+
+from feddiv.federation.contract import Federation
+from feddiv.learning.average import Weights
+from feddiv.runs.checkpoint import Checkpoint, Checkpoints, Standing
+from feddiv.runs.loop import Cut, Record
+from feddiv.runs.prepare import Prepared
+from feddiv.runs.record import RunFolder
+
+
+class Recorder:
+    """The loop's secretary. After a checkpoint it takes up where that one left off."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        folder: RunFolder,
+        federation: Federation,
+        listener: Callable[[Record], None],
+    ) -> None:
+        self.prepared, self.folder, self.federation = prepared, folder, federation
+        self.listener = listener
+        self.checkpoints = checkpoints_of(prepared, folder)
+        self.rounds: list[Record] = []
+        self.best = -1.0
+        self._latest: tuple[Cut, Standing] | None = None
+        self._saved = True
+        self._before = 0.0  # seconds of earlier sessions
+        self._started = self._written = time.perf_counter()
+
+    def goes_on(self, checkpoint: Checkpoint) -> None:
+        """Take over what an earlier session left; the journals were cut back to it."""
+        standing = checkpoint.standing
+        self.rounds, self.best = self.folder.rounds(), standing.best
+        self._before = standing.seconds
+        self._latest = (checkpoint.cut, standing)
+
+    @property
+    def seconds(self) -> float:
+        """Time spent on the run, over all sessions."""
+        return self._before + time.perf_counter() - self._started
+
+    def client(self, line: Record) -> None:
+        """A visit is over."""
+        self.folder.client(line)
+
+    def round(self, line: Record, weights: Weights) -> None:
+        """A round is over."""
+        self.rounds.append(line)
+        self.folder.round(line)
+        accuracy = line["test_accuracy"]
+        if accuracy is not None and accuracy > self.best:
+            self.best = accuracy
+            self.folder.save_model("best.safetensors", weights, self.prepared)
+        self.listener(line)
+
+    def cut(self, cut: Cut) -> None:
+        """The run can be cut here; write a checkpoint if it is time for one."""
+        self._latest = (cut, Standing(self.folder.journals(), self.best, self.seconds))
+        self._saved = False
+        due = self.prepared.experiment.checkpoint.seconds
+        if time.perf_counter() - self._written >= due:
+            self.save()
+
+    def save(self) -> None:
+        """Write the newest cut, if it is not written yet."""
+        if self._latest is None or self._saved:
+            return
+        self.folder.settle()
+        self.checkpoints.write(*self._latest, self.federation)
+        self._saved, self._written = True, time.perf_counter()
+
+
+def checkpoints_of(prepared: Prepared, folder: RunFolder) -> Checkpoints:
+    """The checkpoints of this run, told from others' by its config and its draw."""
+    config = (folder.path / "config.toml").read_bytes()
+    identity = hashlib.sha256(config + prepared.draw.hash.encode()).hexdigest()
+    return Checkpoints(folder.path, identity, prepared.workspace.method.State)

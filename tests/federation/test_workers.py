@@ -1,0 +1,180 @@
+"""Worker processes against the in-process federation, and what happens when they die."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from feddiv.data import Dataset, Draw
+from feddiv.errors import Diverged, WorkerLost
+from feddiv.federation.in_process import InProcess
+from feddiv.federation.simulation import Simulation
+from feddiv.federation.worker import WorkerError
+from feddiv.federation.workers import Workers
+from feddiv.federation.workspace import Workspace
+from feddiv.learning.train import TrainOptions
+from feddiv.methods.contract import Budget, Client, Exchange, Message, Reply, Visit
+from feddiv.methods.fedavg import FedAvg, FedAvgOptions
+from feddiv.nets import ModelOptions
+from feddiv.randomness import Streams
+
+RNG = Streams(1).at(round=1)
+
+
+class Troubled(FedAvg):
+    """FedAvg whose clients meet trouble when told to."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(FedAvgOptions(), TrainOptions(epochs=1, batch=2), Budget(1, 1.0, 0))
+        self.folder = folder
+
+    def visit(self, client: Client, memory: Any, received: Message, rng: Streams) -> Visit[Any]:
+        marks = list(self.folder.iterdir())
+        trouble = received.kind.removeprefix("train ")
+        if client.id == 1 and trouble.startswith("die") and len(marks) < int(trouble[4:]):
+            (self.folder / str(os.getpid())).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if client.id == 1 and trouble == "raise":
+            raise ZeroDivisionError("in the client")
+        if client.id == 1 and trouble == "diverge":
+            raise Diverged("not finite")
+        if trouble == "wait":
+            time.sleep(60)
+        if client.id == 0 and trouble == "slow":
+            time.sleep(0.5)
+        if trouble == "names":
+            return Visit(Reply(client.id, len(client), payload=received.payload), None)
+        return super().visit(client, memory, received, rng)
+
+
+@pytest.fixture
+def workspace(small_data: Dataset, small_draw: Draw, tmp_path: Path) -> Workspace:
+    (tmp_path / "marks").mkdir()
+    return Workspace(
+        Troubled(tmp_path / "marks"), small_data, small_draw, ModelOptions(name="mlp")
+    )
+
+
+@pytest.fixture
+def workers(workspace: Workspace) -> Iterator[Workers]:
+    pool = Workers(workspace, 2)
+    yield pool
+    pool.close()
+
+
+def weights(federation: Simulation) -> dict[str, Any]:
+    return {"net": federation.make_model("net", RNG)}
+
+
+def visits(federation: Simulation, kind: str = "train", clients=(2, 0, 1)) -> list[Visit[Any]]:
+    message = Message(kind, weights(federation))
+    return list(federation.exchange(Exchange(tuple(clients), message), RNG))
+
+
+def assert_same(ours: list[Visit[Any]], theirs: list[Visit[Any]]) -> None:
+    assert [visit.reply.client for visit in ours] == [visit.reply.client for visit in theirs]
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.reply.metrics == other.reply.metrics
+        assert one.memory == other.memory
+        for key, value in one.reply.weights["net"].items():
+            assert torch.equal(value, other.reply.weights["net"][key])
+
+
+def pids(pool: Workers) -> list[int]:
+    return [hand.process.pid for hand in pool.hands]
+
+
+def test_the_same_bits_as_in_process(workspace: Workspace, workers: Workers) -> None:
+    oracle = InProcess(workspace)
+    expected = visits(oracle)
+    assert_same(visits(workers), expected)
+    assert_same(visits(workers, "train slow", (0, 1, 2)), visits(oracle, "train slow", (0, 1, 2)))
+    assert np.array_equal(workers.evaluate(weights(workers)), oracle.evaluate(weights(oracle)))
+    ours = dict(workers.assess(Message("assess", weights(workers))))
+    theirs = dict(oracle.assess(Message("assess", weights(oracle))))
+    assert list(ours) == list(theirs)
+    assert all(np.array_equal(ours[id].predicted, theirs[id].predicted) for id in ours)
+
+
+def test_more_workers_than_clients(workspace: Workspace) -> None:
+    pool = Workers(workspace, 5)
+    assert_same(visits(pool), visits(InProcess(workspace)))
+    pool.close()
+
+
+def test_personal_messages_and_payloads(workspace: Workspace, workers: Workers) -> None:
+    oracle = InProcess(workspace)
+    special = {"net": oracle.make_model("other", RNG), "big": {"x": torch.zeros(50_000)}}
+    for message in (Message("train", special), Message("train names", {}, {"a": np.arange(3.0)})):
+        exchange = Exchange((0, 1, 2), Message("train", weights(oracle)), {1: message})
+        ours, theirs = list(workers.exchange(exchange, RNG)), list(oracle.exchange(exchange, RNG))
+        if message.kind == "train":
+            assert_same(ours, theirs)
+        else:
+            assert ours[1].reply.payload["a"].tolist() == [0, 1, 2]
+
+
+def test_a_reply_has_memory_of_its_own(workers: Workers) -> None:
+    first = visits(workers)
+    kept = {key: value.clone() for key, value in first[0].reply.weights["net"].items()}
+    visits(workers, "train", (1, 1, 2))
+    assert all(torch.equal(kept[key], v) for key, v in first[0].reply.weights["net"].items())
+
+
+@pytest.mark.parametrize("deaths", [1, 2])
+def test_a_worker_that_dies_is_replaced_and_its_visit_repeated(
+    workspace: Workspace, workers: Workers, deaths: int
+) -> None:
+    assert_same(visits(workers, f"train die {deaths}"), visits(InProcess(workspace)))
+    assert len(list(workspace.method.folder.iterdir())) == deaths
+    assert len(workers.hands) == 2
+
+
+def test_a_visit_that_kills_three_workers_ends_the_run(
+    workspace: Workspace, workers: Workers
+) -> None:
+    with pytest.raises(WorkerLost, match=r"visit of client 1 killed its worker 3 times.*signal 9"):
+        visits(workers, "train die 99")
+    assert len(list(workspace.method.folder.iterdir())) == 3
+    assert_same(visits(workers), visits(InProcess(workspace)))  # the pool is whole again
+
+
+def test_a_worker_killed_between_two_exchanges(workspace: Workspace, workers: Workers) -> None:
+    visits(workers)
+    for pid in pids(workers):
+        os.kill(pid, signal.SIGKILL)
+    time.sleep(0.1)
+    assert_same(visits(workers), visits(InProcess(workspace)))
+
+
+def test_errors_of_a_client_reach_the_parent(workers: Workers) -> None:
+    with pytest.raises(WorkerError, match=r"(?s)visit of client 1: ZeroDivisionError.*in the client"):
+        visits(workers, "train raise")
+    with pytest.raises(Diverged, match="not finite"):
+        visits(workers, "train diverge")
+    assert len(visits(workers)) == 3
+
+
+def test_an_exchange_that_is_given_up_leaves_no_work_behind(workers: Workers) -> None:
+    exchange = Exchange((0, 1, 2), Message("train slow", weights(workers)))
+    outcomes = workers.exchange(exchange, RNG)
+    next(outcomes)
+    outcomes.close()
+    assert [visit.reply.client for visit in visits(workers)] == [2, 0, 1]
+
+
+def test_no_process_is_left_after_close(workspace: Workspace) -> None:
+    pool = Workers(workspace, 3)
+    visits(pool)
+    there = pids(pool)
+    pool.close()
+    assert len(there) == 3
+    for pid in there:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
