@@ -3,6 +3,7 @@
 Runs in feddiv's own environment, which reads CIFAR-10 and its pickles for everybody.
 """
 
+import os
 import subprocess
 import sys
 import venv
@@ -23,7 +24,7 @@ def make_environment(folder: Path, requirement: str) -> None:
     if ready.exists() and ready.read_text() == wanted:
         return
     print(f"making {folder}", file=sys.stderr, flush=True)
-    venv.create(folder, with_pip=True, clear=True)
+    venv.create(folder, with_pip=True, clear=True, symlinks=os.name != "nt")
     pip = [str(folder / "bin" / "pip"), "install", "--quiet", "-c", str(CONSTRAINTS)]
     subprocess.run([*pip, "torch", requirement], check=True)
     ready.write_text(wanted)

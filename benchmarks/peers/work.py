@@ -96,7 +96,9 @@ def _read(file: Path, split: str) -> Images:
 
 def make_net() -> nn.Module:
     """The net in the memory layout that feddiv uses."""
-    return build((3, 32, 32), 10).to(memory_format=torch.channels_last)
+    net = build((3, 32, 32), 10)
+    net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return net
 
 
 def sgd(parameters: Iterable[nn.Parameter], lr: float = RATE) -> torch.optim.Optimizer:
