@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import platform
+import shlex
 import signal
 import statistics
 import subprocess
@@ -266,7 +267,9 @@ def main() -> None:
         pythons |= {peer: str(envs / peer / "bin" / "python") for peer in PEERS}
         record = {
             "date": datetime.now(UTC).date().isoformat(),
-            "command": " ".join(["benchmarks/peers.py", *sys.argv[1:]]),
+            "command": shlex.join(["benchmarks/peers.py", *sys.argv[1:]]).replace(
+                str(options.envs), "ENVS"
+            ),
             "machine": machine(),
             "versions": {name: versions(python) for name, python in pythons.items()},
             "setting": SETTING,
