@@ -56,9 +56,7 @@ class Troubled(FedAvg):
 @pytest.fixture
 def workspace(small_data: Dataset, small_draw: Draw, tmp_path: Path) -> Workspace:
     (tmp_path / "marks").mkdir()
-    return Workspace(
-        Troubled(tmp_path / "marks"), small_data, small_draw, ModelOptions(name="mlp")
-    )
+    return Workspace(Troubled(tmp_path / "marks"), small_data, small_draw, ModelOptions(name="mlp"))
 
 
 @pytest.fixture
@@ -154,7 +152,9 @@ def test_a_worker_killed_between_two_exchanges(workspace: Workspace, workers: Wo
 
 
 def test_errors_of_a_client_reach_the_parent(workers: Workers) -> None:
-    with pytest.raises(WorkerError, match=r"(?s)visit of client 1: ZeroDivisionError.*in the client"):
+    with pytest.raises(
+        WorkerError, match=r"(?s)visit of client 1: ZeroDivisionError.*in the client"
+    ):
         visits(workers, "train raise")
     with pytest.raises(Diverged, match="not finite"):
         visits(workers, "train diverge")

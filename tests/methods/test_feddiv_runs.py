@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.conftest import remembered
 
 import feddiv
 from feddiv.config import load_experiment
@@ -17,7 +18,6 @@ from feddiv.randomness import Streams
 from feddiv.runs.evaluate import Evaluation
 from feddiv.runs.loop import Loop
 from feddiv.runs.prepare import prepare
-from tests.conftest import remembered
 
 TINY = {
     "data.images": 120,

@@ -231,9 +231,7 @@ def test_resume_without_any_checkpoint_starts_again(tmp_path: Path, whole: feddi
     assert_same_run(folder, whole)
 
 
-def test_resume_uses_the_checkpoint_before_a_damaged_one(
-    tmp_path: Path, whole: feddiv.Run
-) -> None:
+def test_resume_uses_the_checkpoint_before_a_damaged_one(tmp_path: Path, whole: feddiv.Run) -> None:
     folder = tmp_path / "run"
     stopped(folder, 3)
     newest = max((folder / "checkpoint").glob("*.safetensors"))

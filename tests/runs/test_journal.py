@@ -178,7 +178,9 @@ def test_summary() -> None:
         for i, accuracy in enumerate(accuracies)
     ]
     experiment = load_experiment(None, ["seed=6", "rounds=24", "method.variant=paper"])
-    summary = summarise(experiment, draw(TRUTH), rounds, Closing.of(draw(TRUTH), OPINIONS), 1.5, "ab")
+    summary = summarise(
+        experiment, draw(TRUTH), rounds, Closing.of(draw(TRUTH), OPINIONS), 1.5, "ab"
+    )
     expected = {
         "method": "feddiv",
         "variant": "paper",

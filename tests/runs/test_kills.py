@@ -107,9 +107,7 @@ def test_the_whole_group_is_killed_at_random_moments(tmp_path: Path, model_hash:
 
 def test_single_workers_are_killed_at_random_moments(tmp_path: Path, model_hash: str) -> None:
     folder, rng, kills = tmp_path / "run", random.Random(8), 0
-    child = in_a_group_of_its_own(
-        lambda: feddiv.run("quickstart", SETTINGS, out=folder, workers=2)
-    )
+    child = in_a_group_of_its_own(lambda: feddiv.run("quickstart", SETTINGS, out=folder, workers=2))
     status = None
     while status is None:
         status = ended(child, rng.uniform(0.05, 0.4))
@@ -124,14 +122,10 @@ def test_single_workers_are_killed_at_random_moments(tmp_path: Path, model_hash:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_polite_stop_ends_with_a_checkpoint(
-    tmp_path: Path, model_hash: str, number: int
-) -> None:
+def test_a_polite_stop_ends_with_a_checkpoint(tmp_path: Path, model_hash: str, number: int) -> None:
     folder = tmp_path / "run"
     settings = SETTINGS | {"checkpoint.seconds": 3600.0}  # none but the one at the stop
-    child = in_a_group_of_its_own(
-        lambda: feddiv.run("quickstart", settings, out=folder, workers=2)
-    )
+    child = in_a_group_of_its_own(lambda: feddiv.run("quickstart", settings, out=folder, workers=2))
     for stop in range(2):
         rounds = folder / "rounds.jsonl"
         before = rounds.stat().st_size if stop else 0

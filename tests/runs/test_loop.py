@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.conftest import remembered
 
 from feddiv.data import Dataset, Draw
 from feddiv.federation.in_process import InProcess
@@ -32,7 +33,6 @@ from feddiv.nets import ModelOptions
 from feddiv.randomness import Streams
 from feddiv.runs.evaluate import Evaluation
 from feddiv.runs.loop import Loop
-from tests.conftest import remembered
 
 
 @dataclass(frozen=True)

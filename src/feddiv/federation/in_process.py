@@ -1,15 +1,12 @@
 """The readable federation: clients are visited one after the other, in this process."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from feddiv.federation.simulation import Simulation, make_visit
-from feddiv.federation.workspace import Workspace
 from feddiv.interrupts import allowed
 from feddiv.learning.average import Weights
 from feddiv.methods.contract import Assessment, Exchange, Message, Visit
@@ -18,10 +15,6 @@ from feddiv.randomness import Streams
 
 class InProcess(Simulation):
     """An oracle for the faster federations: no queue, no second process, no second thread."""
-
-    def __init__(self, workspace: Workspace, folder: Path | None = None) -> None:
-        super().__init__(workspace, folder)
-        torch.set_num_threads(1)  # more would change the bits, and be slower on small batches
 
     def exchange(self, exchange: Exchange, rng: Streams) -> Iterator[Visit[Any]]:
         """Visit the clients of the exchange in its order."""

@@ -3,10 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from feddiv.federation.memory import MemoryRecords, MemoryStore
 from feddiv.federation.workspace import Workspace
 from feddiv.learning.average import StateDict
 from feddiv.methods.contract import Facts, Message, Visit
+from feddiv.nets.compute import keep_freed_memory
 from feddiv.randomness import Streams
 from feddiv.trees import Tensors
 
@@ -15,6 +18,8 @@ class Simulation:
     """Clients that live where the loop lives. `folder` is for nets that clients keep."""
 
     def __init__(self, workspace: Workspace, folder: Path | None = None) -> None:
+        torch.set_num_threads(1)  # more would change the bits, and be slower on small batches
+        keep_freed_memory()
         self.workspace = workspace
         self.records = MemoryRecords(workspace.method.Memory, folder)
         self.memories = MemoryStore()

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from feddiv.errors import Diverged, UserError
 from feddiv.federation.memory import MemoryRecords
@@ -138,7 +137,6 @@ def work(worker: Worker, connection: Connection) -> None:
     die_with_parent()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the parent decides; it ends workers by SIGKILL
-    torch.set_num_threads(1)  # more would change the bits, and be slower on small batches
     try:
         worker.serve(connection)
     except (EOFError, OSError):

@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from feddiv.errors import WorkerLost
 from feddiv.federation.shared import SharedArea, copied, room_for
@@ -80,7 +79,6 @@ class Workers(Simulation):
 
     def __init__(self, workspace: Workspace, count: int, folder: Path | None = None) -> None:
         super().__init__(workspace, folder)
-        torch.set_num_threads(1)
         self.count = count
         self.hands: list[Hand] = []
         self.board = SharedArea(0)

@@ -33,7 +33,8 @@ def copy_of(net: nn.Module) -> StateDict:
 
 def divergence(net: nn.Module, received: StateDict) -> float:
     """Squared distance of the trained parameters from the received ones (the paper's stability)."""
-    return sum(
-        float((value.detach().cpu() - received[key]).double().square().sum())
+    distances = [
+        torch.linalg.vector_norm(value.detach().cpu() - received[key], dtype=torch.float64)
         for key, value in net.named_parameters()
-    )
+    ]
+    return float(sum(distance.item() ** 2 for distance in distances))

@@ -1,5 +1,7 @@
-"""Where and how nets compute: device, precision, compilation."""
+"""Where and how nets compute: device, precision, compilation, memory."""
 
+import ctypes
+import sys
 from functools import wraps
 from typing import Any, Literal
 
@@ -45,3 +47,17 @@ def _autocast(function: Any, device: str) -> Any:
         return outputs.float()
 
     return inside
+
+
+def keep_freed_memory() -> None:
+    """Let the C library keep memory that was freed, instead of giving it back to the kernel.
+
+    Every batch needs blocks of some megabytes for a moment. By default each goes back to the
+    kernel, which clears new pages for the next batch: a quarter of a small net's time.
+    """
+    if sys.platform == "linux":
+        trim_threshold, mmap_threshold = -1, -3
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc has it, musl has not
+        if mallopt is not None:
+            mallopt(mmap_threshold, 32 << 20)
+            mallopt(trim_threshold, 256 << 20)
