@@ -44,6 +44,30 @@ def command(
     return call
 
 
+@pytest.fixture
+def refused(command, tmp_path):
+    """Call a command that must be refused; gives its one line."""
+
+    def call(*arguments: object) -> str:
+        before = _contents(tmp_path)
+        outcome = command(*arguments)
+        assert outcome.code == 2, outcome.err
+        assert outcome.out == ""
+        assert outcome.err.count("\n") == 1
+        assert outcome.err.startswith("feddiv: error: ")
+        assert _contents(tmp_path) == before
+        return outcome.err
+
+    return call
+
+
+def _contents(folder: Path) -> dict[str, bytes | None]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in folder.rglob("*")
+    }
+
+
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> feddiv.Run:
     """A tiny finished run with its comparison."""

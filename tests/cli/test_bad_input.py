@@ -1,7 +1,5 @@
 """A user's error: exit code 2, one line on stderr that names it, and no trace on disk."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,30 +11,6 @@ import torch
 def seven_wide(input_shape, classes):
     return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.LazyLinear(7))
 """
-
-
-@pytest.fixture
-def refused(command, tmp_path):
-    """Call a command that must be refused; gives its one line."""
-
-    def call(*arguments: object) -> str:
-        before = _contents(tmp_path)
-        outcome = command(*arguments)
-        assert outcome.code == 2, outcome.err
-        assert outcome.out == ""
-        assert outcome.err.count("\n") == 1
-        assert outcome.err.startswith("feddiv: error: ")
-        assert _contents(tmp_path) == before
-        return outcome.err
-
-    return call
-
-
-def _contents(folder: Path) -> dict[str, bytes | None]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
-        for path in folder.rglob("*")
-    }
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,36 @@ def test_filter_and_relabel() -> None:
     assert division.candidates.tolist() == [True, True, True, False, True, True]
 
 
+def test_in_doubt_a_label_may_stay() -> None:
+    division = divide(
+        P_CLEAN,
+        np.log(GLOBAL),
+        GIVEN,
+        drop_below=0.2,
+        clean_client_below=0.1,
+        relabelling=RelabelOptions(confidence=0.6),
+    )
+    assert division.clean.tolist() == [True, True, True, False, True, True]  # 0.2 itself stays
+    assert division.noise_level == pytest.approx(1 / 6)
+    assert division.relabelled.tolist() == [False, False, False, True, False, False]
+
+
+def test_pardoned_labels_train_but_do_not_make_a_clean_client() -> None:
+    division = divide(
+        P_CLEAN,
+        np.log(GLOBAL),
+        GIVEN,
+        pardoned=np.array([True, False, True, True, True, False]),
+        clean_client_below=0.1,
+        relabelling=RelabelOptions(),
+    )
+    assert division.clean.all()
+    assert division.pardoned.tolist() == [False, False, True, True, True, False]
+    assert division.noise_level == 0.5
+    assert division.noisy_client
+    assert not division.relabelled.any()
+
+
 def test_without_relabelling_only_the_clean_remain() -> None:
     division = divided(enabled=False)
     assert not division.relabelled.any()

@@ -125,6 +125,7 @@ def test_a_client_without_true_labels_keeps_a_shorter_diary(bench: Any) -> None:
     diary = chosen.visit(client, None, message(bench, chosen), bench.rng).diary
     assert diary.keys() == {
         "noise_level",
+        "dropped",
         "clean",
         "noisy",
         "pardoned",

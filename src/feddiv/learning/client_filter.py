@@ -105,7 +105,7 @@ class ClientFilter:
         """The change of how many labels of each class this client holds and keeps."""
         if self.options.starved_below == 0 or self.options.scope != "federated":
             return {}
-        tally = class_tally(labels, scores, p_clean >= 0.5, self.classes)
+        tally = class_tally(labels, scores, p_clean >= self.options.drop_below, self.classes)
         before, self.memory = self.memory.tally, replace(self.memory, tally=tally)
         return {"tally": _change(tally, before)}
 

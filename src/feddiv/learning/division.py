@@ -20,8 +20,9 @@ class Division:
     clean: Mask
     relabelled: Mask
     labels: Labels
-    noise_level: float  # delta-hat, the share of samples called noisy
+    noise_level: float  # delta-hat, the share of labels that were dropped
     noisy_client: bool
+    pardoned: Mask  # trains as clean although its label would have been dropped
 
     @property
     def candidates(self) -> Mask:
@@ -37,22 +38,28 @@ def divide(
     labels: Labels,
     *,
     pardoned: Mask | None = None,
+    drop_below: float = 0.5,
     clean_client_below: float,
     relabelling: RelabelOptions,
 ) -> Division:
-    """Split by p(clean) >= 1/2; on a noisy client relabel what the global model is sure of.
+    """Split by p(clean) >= `drop_below`; on a noisy client relabel what the model is sure of.
 
     Labels that are `pardoned` train as clean ones, but do not make the client a clean one.
     """
-    clean = p_clean >= 0.5
+    clean = p_clean >= drop_below
     noise_level = float((~clean).mean())
     noisy_client = noise_level > clean_client_below
-    if pardoned is not None:
-        clean = clean | pardoned
+    spared = np.zeros_like(clean) if pardoned is None else pardoned & ~clean
+    clean = clean | spared
     relabelled = np.zeros_like(clean)
     if noisy_client and relabelling.enabled:
         relabelled = relabel(np.exp(log_softmax(logits)), ~clean, relabelling.confidence)
     predicted = logits.argmax(axis=1)
     return Division(
-        clean, relabelled, np.where(relabelled, predicted, labels), noise_level, noisy_client
+        clean,
+        relabelled,
+        np.where(relabelled, predicted, labels),
+        noise_level,
+        noisy_client,
+        spared,
     )

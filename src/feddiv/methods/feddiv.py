@@ -224,6 +224,7 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
             logits,
             labels,
             pardoned=noise_filter.pardoned(scores, labels),
+            drop_below=options.filter.drop_below,
             clean_client_below=options.filter.clean_client_below,
             relabelling=options.relabel,
         )

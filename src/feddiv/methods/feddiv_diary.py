@@ -26,10 +26,11 @@ def visit_diary(
     rows of each epoch (D_resel, or what was trained on without the sampler).
     """
     diary: Diary = {
-        "noise_level": division.noise_level,
+        "noise_level": float((p_clean < 0.5).mean()),
+        "dropped": division.noise_level,
         "clean": int(division.clean.sum()),
         "noisy": int((~division.clean).sum()),
-        "pardoned": int((division.clean & (p_clean < 0.5)).sum()),
+        "pardoned": int(division.pardoned.sum()),
         "relabelled": int(division.relabelled.sum()),
         "reselected": [len(rows) for rows in kept],
     }

@@ -1,0 +1,62 @@
+"""`feddiv resume` and `--workers` as a user types them."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+TINY = ["rounds=3", "warmup.iterations=1", "data.images=120", "train.epochs=1", "against=[]"]
+
+
+def test_stop_and_resume(tmp_path: Path) -> None:
+    settings = [*TINY[1:], "rounds=4000"]
+    run = [sys.executable, "-m", "feddiv", "run", *settings, "--out", "mine", "--quiet"]
+    process = subprocess.Popen(run, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    rounds = tmp_path / "mine" / "rounds.jsonl"
+    patience = time.monotonic() + 60
+    while not rounds.exists() and time.monotonic() < patience:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert err == "feddiv: stopped; go on with: feddiv resume mine\n"
+    assert list((tmp_path / "mine" / "checkpoint").glob("*.safetensors"))
+    # It still is the run that was begun: one with other settings is refused.
+    config = tmp_path / "mine" / "config.toml"
+    config.write_text(config.read_text().replace("rounds = 4000", "rounds = 6"))
+    resume = [sys.executable, "-m", "feddiv", "resume", "mine"]
+    refused = subprocess.run(resume, cwd=tmp_path, capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert "belongs to another run" in refused.stderr.splitlines()[-1]
+
+
+def test_a_finished_run_says_what_it_said(command, tmp_path: Path) -> None:
+    first = command("run", *TINY, "--out", "mine", "--workers", "0", "--quiet")
+    assert first.code == 0
+    summary = (tmp_path / "mine" / "summary.json").read_text()
+    again = command("resume", "mine", "--quiet")
+    assert again.code == 0
+    assert again.out == first.out
+    assert (tmp_path / "mine" / "summary.json").read_text() == summary
+    assert len(json.loads(summary)["model_hash"]) == 64
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["resume", "nowhere"], "nowhere: holds no run that was begun (config.toml is missing)"),
+        (["run", *TINY, "--workers", "-1"], "--workers"),
+        (["run", *TINY, "--workers", "two"], "--workers"),
+        (["run", *TINY, "device=tpu"], "device='tpu'"),
+        (["run", *TINY, "precision=fp8"], "precision='fp8'"),
+        (["run", *TINY, "checkpoint.seconds=-1"], "checkpoint.seconds=-1"),
+        (["run", *TINY, "evaluate.every=0"], "evaluate.every=0"),
+    ],
+)
+def test_bad_input(refused, tmp_path: Path, arguments: list[str], said: str) -> None:
+    assert said in refused(*arguments)
+    assert not list(tmp_path.iterdir())
