@@ -35,6 +35,27 @@ def test_a_second_signal_does_not_wait() -> None:
             signal.raise_signal(signal.SIGINT)
 
 
+def test_the_second_does_not_wait_after_one_that_was_taken_either() -> None:
+    with handled():
+        with pytest.raises(Stopped), allowed():
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(Stopped):  # in the checkpoint that the first one brought about
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_a_signal_that_came_too_late_is_taken_at_the_end() -> None:
+    done = []
+
+    def finish() -> None:
+        with handled():
+            signal.raise_signal(signal.SIGTERM)
+            done.append("finished writing")
+
+    with pytest.raises(Stopped):
+        finish()
+    assert done == ["finished writing"]
+
+
 def test_handlers_are_put_back() -> None:
     before = [signal.getsignal(number) for number in SIGNALS]
     with handled():

@@ -68,6 +68,21 @@ def test_any_array_comes_back_bit_for_bit(array: np.ndarray) -> None:
     assert (back.dtype, back.shape, back.tobytes()) == (array.dtype, array.shape, array.tobytes())
 
 
+def test_arrays_of_any_memory_layout() -> None:
+    base = np.arange(12.0).reshape(3, 4)
+    fixed = np.arange(3)
+    fixed.flags.writeable = False
+    for array in (base.T, base[:, ::2], base[::-1], np.asfortranarray(base), fixed):
+        assert np.array_equal(unpack(Leaf, pack(Leaf(array))).array, array)
+
+
+def test_paths_that_would_be_mixed_up_are_refused() -> None:
+    one, two = np.zeros(1), np.ones(1)
+    for tree in ({"a/b": one, "a": {"b": two}}, {1: one, "1": two}):
+        with pytest.raises(NotATree, match="same path"):
+            pack(tree)
+
+
 def test_tensors_keep_their_type() -> None:
     for dtype in (torch.bfloat16, torch.float16, torch.int64, torch.bool):
         net = {"w": torch.tensor([[0, 1], [1, 0]]).to(dtype)}
@@ -82,7 +97,9 @@ def test_what_is_read_has_memory_of_its_own() -> None:
     assert unpack(Leaf, record).array.tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize("value", [{1, 2}, object(), {"x": lambda: 0}, {(1, 2): 3}, b"bytes"])
+@pytest.mark.parametrize(
+    "value", [{1, 2}, object(), {"x": lambda: 0}, {(1, 2): 3}, b"bytes", np.array(["a"])]
+)
 def test_other_things_cannot_be_written_down(value: object) -> None:
     with pytest.raises(NotATree):
         pack(value)

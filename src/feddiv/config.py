@@ -105,6 +105,15 @@ class Experiment(Options):
         """What the method may spend."""
         return Budget(self.rounds, self.clients.fraction, self.warmup.iterations)
 
+    def from_anywhere(self) -> "Experiment":
+        """The same with absolute paths, so that it means the same in another folder."""
+        paths = {
+            key: path.expanduser().absolute()
+            for key in ("path", "draw")
+            if (path := getattr(self.data, key)) is not None
+        }
+        return self.model_copy(update={"data": self.data.model_copy(update=paths)})
+
     def build_method(self) -> Method[Any, Any]:
         """The method, ready to be asked."""
         return method_class(self.method.name)(self.method, self.train, self.budget)

@@ -34,9 +34,11 @@ def save_tensors(
         save_file(whole, temporary, metadata=dict(header or {}))
         settle(temporary)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as problem:
         with suppress(OSError):
             temporary.unlink()
+        if isinstance(problem, SafetensorError):  # a full disk, mostly
+            raise OSError(f"{path}: {problem}") from None
         raise
     settle(path.parent)
 
@@ -62,10 +64,11 @@ def write_text(path: Path, text: str) -> None:
     temporary.write_text(text, encoding="utf-8")
     settle(temporary)
     os.replace(temporary, path)
+    settle(path.parent)
 
 
 class Lock:
-    """A lock on a file that its process holds; it is gone with the process, however it ends."""
+    """A lock on a folder that its process holds; it is gone with the process, however it ends."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -73,11 +76,11 @@ class Lock:
     @classmethod
     def of(cls, path: Path) -> "Lock | None":
         """The lock, or None where another process has it."""
-        descriptor = os.open(path, os.O_RDONLY)
         try:
             import fcntl
         except ImportError:  # Windows: no such lock
-            return cls(descriptor)
+            return cls(-1)
+        descriptor = os.open(path, os.O_RDONLY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -87,7 +90,8 @@ class Lock:
 
     def release(self) -> None:
         """Give it back."""
-        os.close(self._descriptor)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
 
 
 def settle(path: Path) -> None:

@@ -25,13 +25,26 @@ class _Door:
     """Whether a signal may interrupt now, and the one that waits if not."""
 
     def __init__(self) -> None:
-        self.open = False
+        self.close()
+
+    def close(self) -> None:
+        """Nobody has knocked yet."""
+        self.open, self.knocks = False, 0
         self.waiting: int | None = None
 
     def knock(self, number: int, frame: FrameType | None) -> None:
-        if self.open or self.waiting is not None:
+        """A signal came."""
+        self.knocks += 1
+        if self.open or self.knocks > 1:
+            self.waiting = None
             raise Stopped(number)
         self.waiting = number
+
+    def answer(self) -> None:
+        """Take the signal that waits, if one does."""
+        if self.waiting is not None:
+            number, self.waiting = self.waiting, None
+            raise Stopped(number)
 
 
 _door = _Door()
@@ -39,17 +52,21 @@ _door = _Door()
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Take over both signals inside the block; elsewhere than in the main thread do nothing."""
+    """Take over both signals inside the block; elsewhere than in the main thread do nothing.
+
+    A signal that still waits at the end of the block is taken then.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.signal(number, _door.knock) for number in SIGNALS}
-    _door.waiting = None
+    _door.close()
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    _door.answer()
 
 
 @contextmanager
@@ -57,9 +74,7 @@ def allowed() -> Iterator[None]:
     """Inside the block `Stopped` may be raised at any point."""
     before, _door.open = _door.open, True
     try:
-        if _door.waiting is not None:
-            number, _door.waiting = _door.waiting, None
-            raise Stopped(number)
+        _door.answer()
         yield
     finally:
         _door.open = before

@@ -48,7 +48,9 @@ def _apart(value: object, path: str, tensors: Tensors) -> Json:
         return value.item()
     if isinstance(value, np.ndarray | Tensor):
         kind = "tensor" if isinstance(value, Tensor) else "array"
-        tensors[path] = _as_tensor(value)
+        if path in tensors:
+            raise NotATree(f"{path}: two arrays have the same path")
+        tensors[path] = _as_tensor(value, path)
         return {kind: path}
     if is_dataclass(value) and not isinstance(value, type):
         parts = {field.name: getattr(value, field.name) for field in fields(value)}
@@ -67,10 +69,13 @@ def _join(path: str, key: object) -> str:
     return f"{path}/{key}" if path else str(key)
 
 
-def _as_tensor(value: "np.ndarray[Any, Any] | Tensor") -> Tensor:
+def _as_tensor(value: "np.ndarray[Any, Any] | Tensor", path: str) -> Tensor:
     if isinstance(value, Tensor):
         return value.detach().cpu().contiguous()
-    return torch.from_numpy(np.array(value, order="C", copy=not value.flags.writeable))
+    try:
+        return torch.from_numpy(np.require(value, requirements=["C", "W"]))
+    except (TypeError, ValueError) as error:
+        raise NotATree(f"{path or 'value'}: {error}") from None
 
 
 def _together(kind: Any, node: Json, tensors: Mapping[str, Tensor]) -> Any:

@@ -72,7 +72,7 @@ def test_nets_live_in_files(tmp_path: Path) -> None:
     records = MemoryRecords(Keeper, tmp_path / "nets")
     first, second = records.write(keeper(1), "000001-1"), records.write(keeper(2), "000001-2")
     assert len(first) < 1000 < 50 * 50 * 4
-    assert records.file_of(first) == "000001-1.safetensors"
+    assert records.file_of(first).startswith("000001-1-")
     assert torch.equal(records.read(first).net["w"], torch.full((50, 50), 1.0))
     assert records.read(second).bias == [2.0]
     assert records.read(None) is None

@@ -2,8 +2,11 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from feddiv.errors import Diverged, WorkerLost
 from feddiv.federation.in_process import InProcess
 from feddiv.federation.simulation import Simulation
 from feddiv.federation.worker import WorkerError
-from feddiv.federation.workers import Workers
+from feddiv.federation.workers import Workers, usable_workers
 from feddiv.federation.workspace import Workspace
 from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Budget, Client, Exchange, Message, Reply, Visit
@@ -48,6 +51,13 @@ class Troubled(FedAvg):
             time.sleep(60)
         if client.id == 0 and trouble == "slow":
             time.sleep(0.5)
+        if trouble == "swap":
+            weights = {"b": received.weights["b"], "a": received.weights["a"]}
+            return Visit(Reply(client.id, len(client), weights), None)
+        if trouble == "double":
+            visit = super().visit(client, memory, received, rng)
+            net = {key: value.double() for key, value in visit.reply.weights["net"].items()}
+            return replace(visit, reply=replace(visit.reply, weights={"net": net}))
         if trouble == "names":
             return Visit(Reply(client.id, len(client), payload=received.payload), None)
         return super().visit(client, memory, received, rng)
@@ -167,6 +177,44 @@ def test_an_exchange_that_is_given_up_leaves_no_work_behind(workers: Workers) ->
     next(outcomes)
     outcomes.close()
     assert [visit.reply.client for visit in visits(workers)] == [2, 0, 1]
+
+
+def test_a_reply_of_another_size_reaches_those_who_refuse_it(
+    workspace: Workspace, workers: Workers
+) -> None:
+    oracle = InProcess(workspace)
+    ours, theirs = visits(workers, "train double"), visits(oracle, "train double")
+    for one, other in zip(ours, theirs, strict=True):
+        sent, expected = one.reply.weights["net"], other.reply.weights["net"]
+        assert {value.dtype for value in sent.values()} == {torch.float64}
+        assert all(torch.equal(value, expected[key]) for key, value in sent.items())
+
+
+def test_a_reply_made_of_a_personal_message(workspace: Workspace, workers: Workers) -> None:
+    nets = {name: {"w": torch.full((4096,), value)} for name, value in (("a", 1.0), ("b", 2.0))}
+    exchange = Exchange((0,), Message("train swap"), {0: Message("train swap", nets)})
+    (visit,) = workers.exchange(exchange, RNG)
+    assert visit.reply.weights["b"]["w"][0] == 2
+    assert visit.reply.weights["a"]["w"][0] == 1
+
+
+def test_workers_where_there_is_no_safe_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert usable_workers(3) == 3
+    assert usable_workers(None) >= 1
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert usable_workers(None) == usable_workers(3) == 0
+
+
+def test_a_pool_that_nobody_closed_does_not_hold_python_up() -> None:
+    code = (
+        "import feddiv.federation.workers as w; from feddiv.runs.prepare import prepare;"
+        "from feddiv.config import load_experiment;"
+        "p = prepare(load_experiment('quickstart', {'data.images': 50, 'clients.count': 2}));"
+        "pool = w.Workers(p.workspace, 2); from feddiv.randomness import Streams;"
+        "pool.evaluate({'net': pool.make_model('net', Streams(0))}); print(len(pool.hands))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
 
 
 def test_no_process_is_left_after_close(workspace: Workspace) -> None:

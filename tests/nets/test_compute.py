@@ -36,6 +36,22 @@ def test_bf16_trains_float32_weights() -> None:
     assert net.features(torch.ones(2, 1, 16, 16)).dtype == torch.float32
 
 
+def test_bf16_with_a_net_whose_features_are_a_module() -> None:
+    class Old(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.features = torch.nn.Linear(3, 4)
+            self.classifier = torch.nn.Linear(4, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.classifier(self.features(x))
+
+    net = Old()
+    set_up(net, CPU, "bf16", compiled=False)
+    assert net(torch.ones(2, 3)).dtype == torch.float32
+    assert set(net.state_dict()) == set(Old().state_dict())
+
+
 @pytest.mark.full
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
 def test_compiled_is_the_same_function() -> None:

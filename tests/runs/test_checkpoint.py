@@ -13,12 +13,15 @@ from safetensors.torch import save_file
 
 import feddiv
 from feddiv.errors import UserError
+from feddiv.federation.simulation import Simulation
 from feddiv.files import load_tensors
 from feddiv.methods.contract import Reply
 from feddiv.runs.checkpoint import Checkpoints, Standing
 from feddiv.runs.experiment import Watcher
 from feddiv.runs.journal import Seen
 from feddiv.runs.loop import Cut, Tally
+from feddiv.runs.prepare import prepare
+from feddiv.runs.record import RunFolder
 
 STANDING = Standing({"rounds.jsonl": 7}, 0.5, 1.5)
 
@@ -106,9 +109,25 @@ def test_a_damaged_one_is_named_and_the_one_before_is_used(
     assert (back.cut.turn, back.file) == (4, older)
     assert len(refused) == 1
     assert refused[0].startswith(str(newest))
-    older.write_bytes(b"")
+    assert newest.with_name(newest.name + ".refused").exists()
+    write(checkpoints, 5)
+    for file in checkpoints.found():
+        file.write_bytes(b"")
     with pytest.raises(UserError, match=r"no checkpoint can be used: .*000005.*000004"):
         checkpoints.latest(refused.append)
+    assert len(checkpoints.found()) == 2  # nothing is moved where nothing can be used
+
+
+def test_refused_ones_do_not_push_out_those_that_follow(checkpoints: Checkpoints) -> None:
+    write(checkpoints, 1)
+    whole = checkpoints.found()[0]
+    for turn in (4, 5):
+        (checkpoints.folder / f"{turn:06d}-000001.safetensors").write_bytes(b"foreign")
+    assert checkpoints.latest(lambda reason: None).file == whole  # type: ignore[union-attr]
+    write(checkpoints, 2, 3)
+    assert [file.name[:6] for file in checkpoints.found()] == ["000003", "000002"]
+    refused = sorted(file.name for file in checkpoints.folder.glob("*.refused"))
+    assert refused == ["000004-000001.safetensors.refused", "000005-000001.safetensors.refused"]
 
 
 def test_one_of_another_run_is_refused(checkpoints: Checkpoints, tmp_path: Path) -> None:
@@ -259,8 +278,6 @@ def test_what_it_is_compared_with_is_resumed_too(tmp_path: Path) -> None:
 def test_only_one_process_writes_to_a_run(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     stopped(folder, 1)
-    from feddiv.runs.record import RunFolder
-
     held = RunFolder.existing(folder)
     with pytest.raises(UserError, match="another process is writing"):
         feddiv.resume(folder)
@@ -286,6 +303,66 @@ def test_another_config_is_another_run(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="belongs to another run"):
         feddiv.resume(folder)
     assert not (folder / "summary.json").exists()
+
+
+def test_a_stop_between_commit_and_cut_does_not_save_a_torn_cut(
+    tmp_path: Path, whole: feddiv.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, commits = tmp_path / "run", 0
+    commit = Simulation.commit
+
+    def torn(self: Simulation) -> None:
+        nonlocal commits
+        commit(self)
+        commits += 1
+        if commits == 6:
+            raise Enough
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Simulation, "commit", torn)
+        settings = TINY | {"checkpoint.seconds": 3600.0}
+        with pytest.raises(Enough):
+            feddiv.run("quickstart", settings, out=folder, workers=0)
+    run = feddiv.resume(folder, workers=0)
+    assert run.summary["model_hash"] == whole.summary["model_hash"]
+    assert records(folder, "clients.jsonl") == records(whole.folder, "clients.jsonl")
+
+
+def test_a_journal_that_lost_lines_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    stopped(folder, 3)
+    (folder / "rounds.jsonl").write_text("")
+    with pytest.raises(UserError, match=r"rounds.jsonl: is shorter than the checkpoint says"):
+        feddiv.resume(folder)
+    assert (folder / "rounds.jsonl").read_text() == ""
+    RunFolder.existing(folder).unlock()  # what failed holds no lock
+
+
+def test_a_rival_that_was_killed_before_it_had_begun(tmp_path: Path) -> None:
+    settings = TINY | {"against": ["fedavg"]}
+    whole = feddiv.run("quickstart", settings, out=tmp_path / "run", workers=0)
+    rival = whole.against["fedavg"].folder
+    for file in rival.iterdir():
+        if file.name not in ("draw.npz", "environment.json") and file.is_file():
+            file.unlink()
+    shutil.rmtree(rival / "checkpoint")
+    again = feddiv.resume(tmp_path / "run", workers=0)
+    expected = whole.against["fedavg"].summary["model_hash"]
+    assert again.against["fedavg"].summary["model_hash"] == expected
+
+
+def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
+    first, second = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "run")
+    experiment = feddiv.load_experiment("quickstart", TINY)
+    draw = prepare(experiment).draw
+    first.begin(experiment, draw)
+    with pytest.raises(UserError, match="another process is writing"):
+        second.begin(experiment, draw)
+    second.discard()
+    assert (tmp_path / "run" / "config.toml").exists()
+    first.unlock()
+    with pytest.raises(UserError, match="already holds a run"):
+        second.begin(experiment, draw)
 
 
 def test_evaluation_every_few_rounds(tmp_path: Path, whole: feddiv.Run) -> None:

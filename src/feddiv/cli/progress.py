@@ -92,8 +92,8 @@ class Quiet(Watcher):
 
     def whereabouts(self) -> str:
         """What is left of runs that were stopped."""
-        if self.folder is None or not self.folder.exists():
-            return "nothing was written"
+        if self.folder is None or not (self.folder / "config.toml").exists():
+            return "nothing was begun"
         return f"go on with: feddiv resume {self.folder}"
 
     def remains(self) -> str:
@@ -114,9 +114,12 @@ class Quiet(Watcher):
             self.standing.note(line)
         self.standing.earlier = self.standing.spent
 
+    def opens(self, path: Path) -> None:
+        """Remember where it all is."""
+        self.folder = path
+
     def starts(self, name: str, prepared: Prepared, folder: RunFolder) -> None:
-        """Remember the first folder: the others are inside it."""
-        self.folder = self.folder or folder.path
+        """Count anew."""
         self.standing = Standing(name, prepared.experiment.rounds, prepared.turns)
 
     def round(self, line: Record) -> None:

@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from feddiv.files import load_tensors, save_tensors
+from feddiv.files import load_tensors, save_tensors, tensors_hash
 from feddiv.trees import Tensors, assemble, dismantle, pack_parts, unpack_parts
 
 ARENA, PLACES = "arena", "places"
+CHECKSUM = 16  # hex digits of it in the name of a file
 
 
 class MemoryRecords:
@@ -26,12 +27,12 @@ class MemoryRecords:
         self.kind, self.folder = kind, folder
 
     def write(self, memory: object, visit: str) -> bytes:
-        """The record of a memory; `visit` names the visit it comes from, and its file if any."""
+        """The record of a memory; its file, if any, is named after the visit and its checksum."""
         tree, tensors = dismantle(memory)
         nets = {name: tensors.pop(name) for name in _net_names(tree) if name in tensors}
         file = ""
         if nets and self.folder is not None:
-            file = f"{visit}.safetensors"
+            file = f"{visit}-{tensors_hash(nets)[:CHECKSUM]}.safetensors"
             self.folder.mkdir(parents=True, exist_ok=True)
             save_tensors(self.folder / file, nets)
         return pack_parts({"tree": tree, "file": file}, tensors if file else {**tensors, **nets})
@@ -70,7 +71,7 @@ class MemoryStore:
 
     def get(self, client: int) -> bytes | None:
         """The client's record as of the last commit."""
-        if client >= len(self._places) or not self._places[client, 1]:
+        if not 0 <= client < len(self._places) or not self._places[client, 1]:
             return None
         start, length, _ = self._places[client]
         return self._arena[start : start + length].tobytes()

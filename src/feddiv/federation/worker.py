@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from feddiv.errors import Diverged, UserError
 from feddiv.federation.memory import MemoryRecords
-from feddiv.federation.shared import Layout, SharedArea
+from feddiv.federation.shared import Layout, SharedArea, copied, room_for
 from feddiv.federation.simulation import make_visit
 from feddiv.federation.workspace import Workspace
+from feddiv.learning.average import Weights
 from feddiv.methods.contract import Assessment, Message, Reply
 from feddiv.randomness import Streams
 from feddiv.trees import pack, unpack
@@ -61,6 +62,7 @@ class Answer:
 
     reply: Reply | None = None
     layout: Layout | None = None
+    weights: Weights | None = None  # where they are larger than what was sent: to be refused
     diary: dict[str, Any] = field(default_factory=dict)
     assessment: Assessment | None = None
     logits: npt.NDArray[np.float32] | None = None
@@ -101,6 +103,8 @@ class Worker:
     def _done(self, task: Task, record: bytes | None) -> tuple[Answer, bytes]:
         if task.personal is not None:
             message = task.personal.opened(self.mailbox)
+            # The reply goes to the same place, and may be made of what was received.
+            message = Message(message.kind, copied(message.weights), message.payload)
         else:
             assert self.letter is not None
             assert self.letter.serial == task.letter
@@ -116,11 +120,13 @@ class Worker:
         self, message: Message, record: bytes | None, rng: Streams
     ) -> tuple[Answer, bytes]:
         visit = make_visit(self.workspace, self.records, message, record, rng)
-        reply, layout = visit.reply, None
-        if reply.weights is not None:
+        reply, layout, odd = visit.reply, None, None
+        if reply.weights is not None and room_for(reply.weights) <= self.mailbox.size:
             layout = self.mailbox.write(reply.weights)
+        else:
+            odd = reply.weights
         light = Reply(reply.client, reply.samples, None, reply.payload, reply.metrics)
-        return Answer(light, layout, visit.diary), visit.memory
+        return Answer(light, layout, odd, visit.diary), visit.memory
 
 
 def raise_error(answer: Answer, where: str) -> None:

@@ -6,6 +6,7 @@ is small goes through a pipe, as records of bytes. Replies are handed on in the 
 whoever finished first, so the result has the same bits for any number of workers.
 """
 
+import atexit
 import gc
 import multiprocessing
 import os
@@ -38,11 +39,14 @@ ATTEMPTS = 3  # a task that kills so many workers ends the run
 AHEAD = 4  # tasks per worker that may be finished before the one whose turn it is
 
 
-def default_workers() -> int:
-    """The cores that this process may use; 1 where processes can't be forked safely."""
+def usable_workers(wanted: int | None) -> int:
+    """As many as wanted, by default one per core that this process may use.
+
+    None (0) where processes can't be forked safely once torch is loaded: elsewhere than on Linux.
+    """
     if sys.platform != "linux":
-        return 1
-    return len(os.sched_getaffinity(0))
+        return 0
+    return len(os.sched_getaffinity(0)) if wanted is None else wanted
 
 
 @dataclass
@@ -50,7 +54,6 @@ class Job:
     """A task, what belongs to it, and how many workers it has killed."""
 
     task: Task
-    record: bytes | None = None
     personal: Message | None = None
     deaths: int = 0
     cause: str = ""
@@ -93,7 +96,6 @@ class Workers(Simulation):
         jobs = [
             Job(
                 Task("visit", self.letter.serial, rng.at(client=id)),
-                self.memories.get(id),
                 exchange.personal.get(id),
             )
             for id in exchange.clients
@@ -121,7 +123,7 @@ class Workers(Simulation):
         """Ask every client."""
         self._post(message)
         jobs = [
-            Job(Task("assess", self.letter.serial, Streams(0, client=id)), self.memories.get(id))
+            Job(Task("assess", self.letter.serial, Streams(0, client=id)))
             for id in self.facts.sizes
         ]
         for job, (answer, _, _) in zip(jobs, self._results(jobs), strict=True):
@@ -130,6 +132,9 @@ class Workers(Simulation):
 
     def close(self) -> None:
         """End all workers."""
+        atexit.unregister(self.close)
+        for hand in self.hands:
+            hand.process.kill()
         for hand in self.hands:
             _end(hand)
         self.hands = []
@@ -142,7 +147,9 @@ class Workers(Simulation):
         mailbox = max([size, *(room_for(other.weights) for other in personal)])
         if size > self.board.size or mailbox > self.room or not self.hands:
             self.close()  # workers know only the areas that they were forked with
-            self.board, self.room = SharedArea(max(size, self.board.size)), mailbox
+            atexit.register(self.close)  # before multiprocessing's own, which asks and waits
+            self.board = SharedArea(max(size, self.board.size))
+            self.room = max(mailbox, self.room)
             gc.collect()
             gc.freeze()  # so that no worker's collector touches, and thereby copies, our pages
             for _ in range(self.count):
@@ -197,10 +204,8 @@ class Workers(Simulation):
                         except (EOFError, OSError):
                             self._bury(place, jobs, todo)
         finally:
-            for place, hand in enumerate(self.hands):
-                if hand.job is not None:  # given up: what it is doing is of no use any more
-                    _end(hand)
-                    self.hands[place] = self._hired()
+            if any(hand.job is not None for hand in self.hands):
+                self.close()  # given up: what they are doing is of no use any more
 
     def _handed(self, hand: Hand, job: Job, number: int) -> bool:
         """Give a worker a job; False where there is nobody to take it."""
@@ -217,7 +222,7 @@ class Workers(Simulation):
                 hand.letter = self.letter.serial
             hand.connection.send_bytes(b"task")
             hand.connection.send_bytes(pack(task))
-            hand.connection.send_bytes(job.record or b"")
+            hand.connection.send_bytes(self.memories.get(task.rng.client) or b"")
         except OSError:
             return False
         return True
@@ -246,7 +251,7 @@ def _received(hand: Hand) -> tuple[Answer, Weights | None, bytes]:
     answer: Answer = unpack(Answer, hand.connection.recv_bytes())
     memory = hand.connection.recv_bytes()
     if answer.layout is None:
-        return answer, None, memory
+        return answer, answer.weights, memory
     return answer, copied(hand.mailbox.read(answer.layout)), memory
 
 

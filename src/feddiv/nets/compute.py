@@ -34,7 +34,8 @@ def set_up(net: nn.Module, device: torch.device, precision: Precision, *, compil
     if precision == "bf16":
         for name in ("features", "forward"):
             if hasattr(net, name):
-                setattr(net, name, _autocast(getattr(net, name), device.type))
+                # Not setattr: some nets have a submodule of that name, which this must hide.
+                net.__dict__[name] = _autocast(getattr(net, name), device.type)
 
 
 def _autocast(function: Any, device: str) -> Any:

@@ -120,10 +120,16 @@ def draw_accuracy(axes: Axes, run: Run) -> None:
 
 def _line(axes: Axes, name: str, run: Run, *, color: str, linewidth: float) -> None:
     accuracy = run.column("test_accuracy")
+    known = np.isfinite(accuracy)  # rounds may go by without evaluation
     label = f"{name}, last ten rounds {run.summary['mean_last10_test_accuracy']:.1%}"
-    marker = "o" if len(accuracy) < 3 else None  # a line of one round would not show
+    marker = "o" if known.sum() < 3 else None  # a line of one round would not show
     axes.plot(
-        run.rounds_spent, accuracy, color=color, linewidth=linewidth, label=label, marker=marker
+        run.rounds_spent[known],
+        accuracy[known],
+        color=color,
+        linewidth=linewidth,
+        label=label,
+        marker=marker,
     )
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from feddiv.errors import UserError
 from feddiv.federation.contract import Federation
+from feddiv.federation.memory import CHECKSUM
 from feddiv.files import Unreadable, load_tensors, save_tensors, tensors_hash
 from feddiv.runs.loop import Cut, Tally
 from feddiv.trees import NotATree, Tensors, assemble, dismantle
@@ -80,7 +81,7 @@ class Checkpoints:
 
     def _tidy(self) -> None:
         files = self.found()
-        for file in files[KEPT:]:
+        for file in [*files[KEPT:], *self.folder.glob("*.part")]:
             file.unlink(missing_ok=True)
         needed: set[str] = set()
         for file in files[:KEPT]:
@@ -101,15 +102,19 @@ class Checkpoints:
 
         `refused` is told, in one line each, of those that can't be used.
         """
-        reasons = []
+        reasons: dict[Path, str] = {}
         for file in self.found():
             try:
-                return self._read(file)
+                checkpoint = self._read(file)
             except (Unreadable, NotATree) as reason:
-                reasons.append(f"{file}: {reason}")
-                refused(reasons[-1])
+                reasons[file] = f"{file}: {reason}"
+                refused(reasons[file])
+                continue
+            for bad in reasons:  # out of the way: newer checkpoints than this one will come
+                bad.replace(bad.with_name(bad.name + ".refused"))
+            return checkpoint
         if reasons:
-            raise UserError(f"no checkpoint can be used: {'; '.join(reasons)}")
+            raise UserError(f"no checkpoint can be used: {'; '.join(reasons.values())}")
         return None
 
     def _read(self, file: Path) -> Checkpoint:
@@ -124,9 +129,8 @@ class Checkpoints:
             raise Unreadable(f"has version {content['version']}, this is {VERSION}")
         if content["identity"] != self.identity:
             raise Unreadable("belongs to another run: its config or draw differ from this one's")
-        missing = [f for f in content["files"] if not (self.folder / NETS / f).is_file()]
-        if missing:
-            raise Unreadable(f"refers to {NETS}/{missing[0]}, which is missing")
+        for name in content["files"]:
+            _check_net(self.folder / NETS / name)
         self._files[file.name] = content["files"]
         cut = Cut(
             assemble(self.state, content["state"], tensors),
@@ -137,6 +141,14 @@ class Checkpoints:
         prefix = "clients/"
         clients = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
         return Checkpoint(cut, assemble(Standing, content["standing"], {}), clients, file)
+
+
+def _check_net(file: Path) -> None:
+    """A net that a client keeps must be there, with the checksum that its name ends in."""
+    if not file.is_file():
+        raise Unreadable(f"refers to {NETS}/{file.name}, which is missing")
+    if not file.stem.endswith(tensors_hash(load_tensors(file)[0])[:CHECKSUM]):
+        raise Unreadable(f"refers to {NETS}/{file.name}, which is damaged")
 
 
 def _checksum(text: str, tensors: Mapping[str, Tensor]) -> str:

@@ -17,6 +17,9 @@ from feddiv.runs.run import Run, execute, finished_run
 class Watcher:
     """Somebody who is told how the runs go on; this one does not care."""
 
+    def opens(self, path: Path) -> None:
+        """The folder of the experiment as a whole."""
+
     def starts(self, name: str, prepared: Prepared, folder: RunFolder) -> None:
         """A run is about to start in this folder."""
 
@@ -45,6 +48,7 @@ def run_experiment(
         name: (fitted(rival, main.dataset, main.draw), folder.inside("against", _as_folder(name)))
         for name, rival in rivals_of(experiment).items()
     }
+    watcher.opens(folder.path)
     run = _started(title(experiment), main, folder, watcher, workers)
     against = {name: _started(name, *rival, watcher, workers) for name, rival in rivals.items()}
     return replace(run, against=against)
@@ -56,19 +60,33 @@ def resume_experiment(path: Path, watcher: Watcher, *, workers: int | None = Non
     What came to its end is read, not repeated; what never began is begun.
     """
     folder = RunFolder.existing(path)
-    experiment = load_experiment(path / "config.toml")
-    prepared = prepare(experiment, Draw.load(path / "draw.npz"))
-    run = _resumed(title(experiment), prepared, folder, watcher, workers)
-    against = {}
-    for name, rival in rivals_of(experiment).items():
-        place = path / "against" / _as_folder(name)
-        other = fitted(rival, prepared.dataset, prepared.draw)
-        if (place / "config.toml").is_file():
-            there = RunFolder.existing(place)
-            against[name] = _resumed(name, other, there, watcher, workers)
-        else:
-            against[name] = _started(name, other, RunFolder(place), watcher, workers)
+    watcher.opens(path)
+    try:
+        experiment = load_experiment(path / "config.toml")
+        prepared = prepare(experiment, Draw.load(path / "draw.npz"))
+        run = _resumed(title(experiment), prepared, folder, watcher, workers)
+        against = {}
+        for name, rival in rivals_of(experiment).items():
+            other = fitted(rival, prepared.dataset, prepared.draw)
+            place = path / "against" / _as_folder(name)
+            against[name] = _taken_up(name, other, place, watcher, workers)
+    finally:
+        folder.unlock()
     return replace(run, against=against)
+
+
+def _taken_up(
+    name: str, prepared: Prepared, place: Path, watcher: Watcher, workers: int | None
+) -> Run:
+    """A rival's run, from where it stands."""
+    if not (place / "config.toml").is_file():
+        RunFolder.clear_leftovers(place)
+        return _started(name, prepared, RunFolder(place), watcher, workers)
+    folder = RunFolder.existing(place)
+    try:
+        return _resumed(name, prepared, folder, watcher, workers)
+    finally:
+        folder.unlock()
 
 
 def rivals_of(experiment: Experiment) -> dict[str, Experiment]:
@@ -114,16 +132,13 @@ def _started(
 def _resumed(
     name: str, prepared: Prepared, folder: RunFolder, watcher: Watcher, workers: int | None
 ) -> Run:
-    try:
-        if folder.finished:
-            return finished_run(prepared.experiment, folder)
-        watcher.starts(name, prepared, folder)
-        checkpoint = checkpoints_of(prepared, folder).latest(watcher.refused)
-        # Without a checkpoint it was stopped before the first one: from the beginning.
-        folder.goes_on({} if checkpoint is None else checkpoint.standing.journals)
-        watcher.goes_on(folder.rounds())
-        run = execute(prepared, folder, watcher.round, workers=workers, checkpoint=checkpoint)
-    finally:
-        folder.unlock()
+    if folder.finished:
+        return finished_run(prepared.experiment, folder)
+    watcher.starts(name, prepared, folder)
+    checkpoint = checkpoints_of(prepared, folder).latest(watcher.refused)
+    # Without a checkpoint it was stopped before the first one: from the beginning.
+    folder.goes_on({} if checkpoint is None else checkpoint.standing.journals)
+    watcher.goes_on(folder.rounds())
+    run = execute(prepared, folder, watcher.round, workers=workers, checkpoint=checkpoint)
     watcher.ends(run)
     return run

@@ -120,6 +120,7 @@ class Loop:
                 method.begin(lambda name: federation.make_model(name, rng), facts, rng.at(round=0))
             )
         self.cut = start
+        self.whole = True  # not so only while cut and memories move on, which is one step
 
     @property
     def state(self) -> Any:
@@ -185,9 +186,11 @@ class Loop:
         except BaseException:
             self.federation.discard()
             raise
-        self.federation.commit()
         seconds = cut.seconds + time.perf_counter() - started
+        self.whole = False
+        self.federation.commit()
         self._cut(Cut(state, cut.turn, (*cut.tallies, gathering.tally), seconds))
+        self.whole = True
         return True
 
     def _cut(self, cut: Cut) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import platform
-import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -45,14 +44,19 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._made: list[Path] = []
+        self._mine = False  # whether this object began the run
         self._lock: Lock | None = None
         if path.exists() and not path.is_dir():
             raise UserError(f"--out {path}: is a file, not a folder")
-        there = [name for name in FILES if (path / name).exists()]
+        self._check_free()
+
+    def _check_free(self) -> None:
+        there = [name for name in FILES if (self.path / name).exists()]
         if there:
+            resumable = (self.path / "config.toml").exists()
+            hint = f", or go on with it: feddiv resume {self.path}" if resumable else ""
             raise UserError(
-                f"--out {path}: already holds a run ({there[0]}); choose another folder, "
-                f"or go on with it: feddiv resume {path}"
+                f"--out {self.path}: already holds a run ({there[0]}); choose another folder{hint}"
             )
 
     @classmethod
@@ -72,13 +76,13 @@ class RunFolder:
             if not (path / name).is_file():
                 raise UserError(f"{path}: holds no run that was begun ({name} is missing)")
         folder = cls.__new__(cls)
-        folder.path, folder._made, folder._lock = path, [], None
+        folder.path, folder._made, folder._mine, folder._lock = path, [], False, None
         folder.lock()
         return folder
 
     def lock(self) -> None:
         """Keep other processes from writing to this run, until this one ends or unlocks."""
-        self._lock = Lock.of(self.path / "config.toml")
+        self._lock = Lock.of(self.path)
         if self._lock is None:
             raise UserError(f"{self.path}: another process is writing to this run")
 
@@ -94,13 +98,15 @@ class RunFolder:
 
     def begin(self, experiment: Experiment, draw: Draw) -> None:
         """Write what determines the run; config.toml last, so that where it is, all is."""
-        self._made = [path for path in (self.path, *self.path.parents) if not path.exists()]
+        made = [path for path in (self.path, *self.path.parents) if not path.exists()]
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            self.lock()
+            self._check_free()  # somebody else may have begun here since
+            self._made, self._mine = made, True
             draw.save(self.path / "draw.npz")
             write_json(self.path / "environment.json", environment())
-            write_text(self.path / "config.toml", to_toml(experiment))
-            self.lock()
+            write_text(self.path / "config.toml", to_toml(experiment.from_anywhere()))
         except OSError as error:
             raise UserError(
                 f"--out {self.path}: cannot be written ({error.strerror or error})"
@@ -108,6 +114,11 @@ class RunFolder:
 
     def goes_on(self, journals: Mapping[str, int]) -> None:
         """Cut the journals back to where a checkpoint says they were; note what it goes on with."""
+        for name, size in journals.items():
+            if self.journals().get(name, 0) < size:
+                raise UserError(
+                    f"{self.path / name}: is shorter than the checkpoint says ({size} bytes)"
+                )
         for name in JOURNALS:
             file = self.path / name
             with file.open("a+b") as opened:
@@ -122,13 +133,20 @@ class RunFolder:
     def discard(self) -> None:
         """Take back what was written, when the run turns out to be impossible."""
         self.unlock()
+        if not self._mine or (self.path / "checkpoint").exists():
+            return  # somebody else's, or too much to throw away
         for name in FILES:
             with suppress(OSError):
                 (self.path / name).unlink()
-        shutil.rmtree(self.path / "checkpoint", ignore_errors=True)
         for path in self._made:
             with suppress(OSError):  # not empty: somebody else's files are in it
                 path.rmdir()
+
+    @staticmethod
+    def clear_leftovers(path: Path) -> None:
+        """Remove what a run left that was killed before it had begun."""
+        for name in ("draw.npz", "environment.json"):
+            (path / name).unlink(missing_ok=True)
 
     @property
     def finished(self) -> bool:

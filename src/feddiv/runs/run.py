@@ -12,7 +12,7 @@ import numpy.typing as npt
 from feddiv.config import Experiment
 from feddiv.federation.contract import Federation
 from feddiv.federation.in_process import InProcess
-from feddiv.federation.workers import Workers, default_workers
+from feddiv.federation.workers import Workers, usable_workers
 from feddiv.interrupts import handled
 from feddiv.randomness import Streams
 from feddiv.runs.checkpoint import FOLDER, NETS, Checkpoint
@@ -94,8 +94,9 @@ def execute(
             loop.run()
             ending = Closing.of(prepared.draw, federation.assess(method.assessment(loop.state)))
         except BaseException:
-            with suppress(OSError):
-                recorder.save()
+            if loop.whole:
+                with suppress(OSError):  # what went wrong first is what matters
+                    recorder.save()
             raise
         recorder.save()
         weights = method.weights(loop.state)
@@ -120,7 +121,7 @@ def finished_run(experiment: Experiment, folder: RunFolder) -> Run:
 
 def _federation(prepared: Prepared, folder: RunFolder, workers: int | None) -> Federation:
     """Worker processes, but for one process where there is a GPU to drive or none were wanted."""
-    count = default_workers() if workers is None else workers
+    count = usable_workers(workers)
     nets = folder.path / FOLDER / NETS
     if count == 0 or prepared.workspace.device.type != "cpu":
         return InProcess(prepared.workspace, nets)
