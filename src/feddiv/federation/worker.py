@@ -83,14 +83,11 @@ class Worker:
     def serve(self, connection: Connection) -> None:
         """Answer until the parent hangs up."""
         while True:
-            kind = connection.recv_bytes()
-            if kind == b"letter":
-                self.letter = unpack(Letter, connection.recv_bytes())
-                continue
-            task, record = unpack(Task, connection.recv_bytes()), connection.recv_bytes()
-            answer, memory = self._answered(task, record or None)
-            connection.send_bytes(pack(answer))
-            connection.send_bytes(memory)
+            letter, task, record = split(connection.recv_bytes())
+            if letter:
+                self.letter = unpack(Letter, letter)
+            answer, memory = self._answered(unpack(Task, task), record or None)
+            connection.send_bytes(joined(pack(answer), memory))
 
     def _answered(self, task: Task, record: bytes | None) -> tuple[Answer, bytes]:
         try:
@@ -127,6 +124,22 @@ class Worker:
             odd = reply.weights
         light = Reply(reply.client, reply.samples, None, reply.payload, reply.metrics)
         return Answer(light, layout, odd, visit.diary), visit.memory
+
+
+def joined(*parts: bytes) -> bytes:
+    """Several records as one message: every message wakes its reader, and costs both sides."""
+    sizes = [len(part).to_bytes(8, "little") for part in parts]
+    return b"".join(piece for pair in zip(sizes, parts, strict=True) for piece in pair)
+
+
+def split(message: bytes) -> list[bytes]:
+    """The records of a message."""
+    parts, place = [], 0
+    while place < len(message):
+        end = place + 8 + int.from_bytes(message[place : place + 8], "little")
+        parts.append(message[place + 8 : end])
+        place = end
+    return parts
 
 
 def raise_error(answer: Answer, where: str) -> None:

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from feddiv.errors import WorkerLost
 from feddiv.federation.shared import SharedArea, copied, room_for
 from feddiv.federation.simulation import Simulation
-from feddiv.federation.worker import Answer, Letter, Task, Worker, raise_error, work
+from feddiv.federation.worker import Answer, Letter, Task, Worker, joined, raise_error, split, work
 from feddiv.federation.workspace import Workspace
 from feddiv.interrupts import allowed
 from feddiv.learning.average import Weights
@@ -86,6 +86,7 @@ class Workers(Simulation):
         self.hands: list[Hand] = []
         self.board = SharedArea(0)
         self.letter = Letter(0, "", {}, ())
+        self.packed_letter = b""
         self.room = 0  # bytes of a mailbox
 
     # What the loop asks for
@@ -157,6 +158,7 @@ class Workers(Simulation):
             gc.unfreeze()
         layout = self.board.write(message.weights)
         self.letter = Letter(self.letter.serial + 1, message.kind, message.payload, layout)
+        self.packed_letter = pack(self.letter)
 
     # Processes
 
@@ -213,18 +215,15 @@ class Workers(Simulation):
         task = job.task
         if job.personal is not None:
             layout = hand.mailbox.write(job.personal.weights)
-            letter = Letter(0, job.personal.kind, job.personal.payload, layout)
-            task = Task(task.kind, task.letter, task.rng, task.chunks, letter)
+            personal = Letter(0, job.personal.kind, job.personal.payload, layout)
+            task = Task(task.kind, task.letter, task.rng, task.chunks, personal)
+        letter = b"" if hand.letter == self.letter.serial else self.packed_letter
+        record = self.memories.get(task.rng.client) or b""
         try:
-            if hand.letter != self.letter.serial:
-                hand.connection.send_bytes(b"letter")
-                hand.connection.send_bytes(pack(self.letter))
-                hand.letter = self.letter.serial
-            hand.connection.send_bytes(b"task")
-            hand.connection.send_bytes(pack(task))
-            hand.connection.send_bytes(self.memories.get(task.rng.client) or b"")
+            hand.connection.send_bytes(joined(letter, pack(task), record))
         except OSError:
             return False
+        hand.letter = self.letter.serial
         return True
 
     def _bury(self, place: int, jobs: Sequence[Job], todo: "deque[int]") -> None:
@@ -248,8 +247,8 @@ def _live(worker: Worker, connection: Connection, others: Sequence[Connection]) 
 
 
 def _received(hand: Hand) -> tuple[Answer, Weights | None, bytes]:
-    answer: Answer = unpack(Answer, hand.connection.recv_bytes())
-    memory = hand.connection.recv_bytes()
+    packed, memory = split(hand.connection.recv_bytes())
+    answer: Answer = unpack(Answer, packed)
     if answer.layout is None:
         return answer, answer.weights, memory
     return answer, copied(hand.mailbox.read(answer.layout)), memory

@@ -33,8 +33,7 @@ def copy_of(net: nn.Module) -> StateDict:
 
 def divergence(net: nn.Module, received: StateDict) -> float:
     """Squared distance of the trained parameters from the received ones (the paper's stability)."""
-    distances = [
-        torch.linalg.vector_norm(value.detach().cpu() - received[key], dtype=torch.float64)
+    return sum(
+        (value.detach().cpu() - received[key]).square_().sum().item()
         for key, value in net.named_parameters()
-    ]
-    return float(sum(distance.item() ** 2 for distance in distances))
+    )
