@@ -27,6 +27,7 @@ class Streams:
     round: int = 0
     exchange: int = 0
     client: int = -1  # -1: the server
+    part: str = ""  # of a visit that does the same thing several times
 
     def at(
         self, *, round: int | None = None, exchange: int | None = None, client: int | None = None
@@ -39,9 +40,13 @@ class Streams:
             client=self.client if client is None else client,
         )
 
+    def within(self, part: str) -> "Streams":
+        """The same place in a named part of the work there: an epoch, one of two nets."""
+        return replace(self, part=f"{self.part}{part}/")
+
     def number(self, purpose: str) -> int:
         """A 63-bit seed for this place and purpose."""
-        key = f"{self.seed}/{self.round}/{self.exchange}/{self.client}/{purpose}"
+        key = f"{self.seed}/{self.round}/{self.exchange}/{self.client}/{self.part}{purpose}"
         return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "big") >> 1
 
     def numpy(self, purpose: str) -> np.random.Generator:

@@ -9,8 +9,9 @@ import pytest
 
 import feddiv
 from feddiv.learning.average import StateDict
-from feddiv.methods.contract import Client, Message, Method, Visit
-from feddiv.methods.fedavg import FedAvg, FedAvgOptions, FedAvgState
+from feddiv.methods.averaging import Averaging
+from feddiv.methods.contract import Client, Message, Visit
+from feddiv.methods.fedavg import FedAvg, FedAvgOptions
 from feddiv.methods.parts import copy_of
 from feddiv.methods.registry import METHODS
 from feddiv.randomness import Streams
@@ -29,7 +30,7 @@ class KeeperOptions(FedAvgOptions):
     name: Literal["keeper"] = "keeper"  # type: ignore[assignment]
 
 
-class Keeper(FedAvg, Method[FedAvgState, Kept]):  # type: ignore[misc]
+class Keeper(FedAvg, Averaging[Kept]):  # type: ignore[misc]
     """FedAvg whose clients start half-way between the global model and their own last one."""
 
     name, summary, paper = "keeper", "", ""

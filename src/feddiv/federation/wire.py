@@ -29,7 +29,8 @@ def _check_entry(name: str, said: object, field: Declared) -> None:
         value = np.asarray(said, np.float64)
     except (TypeError, ValueError):
         raise Refused(f"{name} is not numeric") from None
-    if value.shape != field.shape:
+    sizes = zip(value.shape, field.shape, strict=False)
+    if value.ndim != len(field.shape) or any(w not in (None, is_) for is_, w in sizes):
         raise Refused(f"{name} has shape {value.shape}, declared {field.shape}")
     if not np.isfinite(value).all():
         raise Refused(f"{name} is not finite")

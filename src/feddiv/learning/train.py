@@ -44,18 +44,14 @@ def train(
     objective: Objective,
     options: TrainOptions,
     rng: Streams,
+    optimiser: torch.optim.Optimizer | None = None,
 ) -> int:
     """Train in place for `options.epochs` epochs; returns the number of SGD steps.
 
-    `select(epoch)` says which samples the epoch uses; an epoch with fewer than two is skipped.
+    `select(epoch)` says which samples the epoch uses; an epoch with fewer than two is skipped. A
+    visit that trains in several calls hands them one optimiser, and each its own part of `rng`.
     """
-    optimiser = torch.optim.SGD(
-        net.parameters(),
-        lr=options.lr,
-        momentum=options.momentum,
-        weight_decay=options.weight_decay,
-        fused=True,
-    )
+    optimiser = optimiser or sgd(net, options)
     order, augment = rng.torch("order"), rng.torch("augment")
     steps = 0
     with rng.seeded("net"):  # a net may draw too: dropout
@@ -73,6 +69,17 @@ def train(
                 optimiser.step()
                 steps += 1
     return steps
+
+
+def sgd(net: nn.Module, options: TrainOptions) -> torch.optim.Optimizer:
+    """The optimiser of one visit; its momentum is never sent."""
+    return torch.optim.SGD(
+        net.parameters(),
+        lr=options.lr,
+        momentum=options.momentum,
+        weight_decay=options.weight_decay,
+        fused=True,
+    )
 
 
 def batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tensor]:

@@ -171,9 +171,12 @@ class Client:
 
 @dataclass(frozen=True)
 class Declared:
-    """One declared entry of a payload: its shape and its bounds (for all, or for each number)."""
+    """One declared entry of a payload: its shape and its bounds (for all, or for each number).
 
-    shape: tuple[int, ...]
+    None in a shape stands for a size that only the net knows, such as the width of its features.
+    """
+
+    shape: tuple[int | None, ...]
     low: float | tuple[float, ...] = -np.inf
     high: float | tuple[float, ...] = np.inf
 
@@ -191,9 +194,12 @@ class Method(ABC, Generic[S, M]):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        for base in getattr(cls, "__orig_bases__", ()):
-            if get_origin(base) is Method:
+        for base in cls.__dict__.get("__orig_bases__", ()):
+            origin = get_origin(base)
+            if origin is Method:
                 cls.State, cls.Memory = get_args(base)
+            elif isinstance(origin, type) and issubclass(origin, Method):
+                cls.Memory = get_args(base)[-1]  # of a base that leaves the memory open
 
     def __init__(self, options: MethodOptions, training: TrainOptions, budget: Budget) -> None:
         self.training = training

@@ -4,11 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from feddiv.errors import UserError
+from feddiv.methods.arfl_auto import ArflAuto
+from feddiv.methods.arfl_residual import ArflResidual
 from feddiv.methods.contract import Method
 from feddiv.methods.fedavg import FedAvg
 from feddiv.methods.feddiv import FedDiv
+from feddiv.methods.fedprox import FedProx
 
-METHODS: dict[str, type[Method[Any, Any]]] = {method.name: method for method in (FedDiv, FedAvg)}
+METHODS: dict[str, type[Method[Any, Any]]] = {
+    method.name: method for method in (FedDiv, FedAvg, FedProx, ArflAuto, ArflResidual)
+}
 
 
 def method_class(name: str) -> type[Method[Any, Any]]:

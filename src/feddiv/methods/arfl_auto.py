@@ -1,0 +1,188 @@
+"""ARFL, auto-weighted: clients count by how well the model fits them (Li et al., ACM TIST 2022).
+
+Model and weights of the clients minimise one objective together, alpha in the simplex:
+
+    sum_k alpha_k L_k(theta) + (lambda / 2) sum_k alpha_k^2 / n_k
+
+Symbols of the paper: theta = `net`, L_k = the mean cross-entropy of theta on client k's given
+labels, n_k = its size, N = the sum of all n_k, alpha = `alpha`, lambda = N * `regularisation`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from feddiv.learning.average import RunningMean, StateDict, Weights
+from feddiv.learning.predict import predict_global
+from feddiv.learning.score import label_scores
+from feddiv.learning.train import TrainOptions, cross_entropy, everything, train
+from feddiv.methods.contract import (
+    Budget,
+    Client,
+    Declared,
+    Diary,
+    Exchange,
+    Facts,
+    Message,
+    Method,
+    MethodOptions,
+    Moment,
+    Replies,
+    Reply,
+    Visit,
+    choose_clients,
+)
+from feddiv.methods.parts import DIVERGENCE, trained_reply
+from feddiv.randomness import Streams
+
+Array = npt.NDArray[np.float64]
+
+# Logits are float32, so a cross-entropy is less than the way from one end of them to the other.
+LOSS = {"loss": Declared((), low=0.0, high=2 * float(np.finfo(np.float32).max))}
+
+
+class ArflAutoOptions(MethodOptions):
+    """How much the weights are held to the clients' sizes; large values make it FedAvg."""
+
+    name: Literal["arfl_auto"] = "arfl_auto"
+    regularisation: float = Field(1.0, gt=0)
+
+
+@dataclass(frozen=True)
+class ArflAutoState:
+    """The server's state."""
+
+    net: StateDict  # theta^(t)
+    sizes: dict[int, int]  # n_k
+    alpha: dict[int, float]  # of every client; sums to 1
+    losses: dict[int, float]  # L_k as last heard: of whoever is not selected, an old model's
+    trained: tuple[int, ...] = ()  # who answered the last time clients trained
+
+
+class ArflAuto(Method[ArflAutoState, None]):
+    """Clients that the model does not fit count less, or not at all."""
+
+    name = "arfl_auto"
+    summary = "clients are weighted by the model's loss on their labels, down to nothing"
+    paper = "Li et al., ACM TIST 2022"
+    Options = ArflAutoOptions
+    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
+
+    def __init__(self, options: ArflAutoOptions, training: TrainOptions, budget: Budget) -> None:
+        super().__init__(options, training, budget)
+        self.options = options
+
+    # The server
+
+    def begin(
+        self, make_model: Callable[[str], StateDict], facts: Facts, rng: Streams
+    ) -> ArflAutoState:
+        """A fresh model; alpha_k = n_k / N."""
+        total = sum(facts.sizes.values())
+        alpha = {client: size / total for client, size in facts.sizes.items()}
+        return ArflAutoState(make_model("net"), facts.sizes, alpha, {})
+
+    def plan(self, state: ArflAutoState, moment: Moment, rng: Streams) -> Exchange | None:
+        """Some clients train; then those say how well the new model fits them.
+
+        Before the first round everybody says it of the fresh model.
+        """
+        kinds = ("opening", "train", "loss") if moment.turn == 0 else ("train", "loss")
+        if moment.exchange == len(kinds):
+            return None
+        kind = kinds[moment.exchange]
+        if kind == "opening":
+            clients = tuple(sorted(state.sizes))
+        elif kind == "train":
+            clients = self._chosen(state, rng.at(exchange=0))
+        else:
+            clients = state.trained
+        # Where nobody's training could be used, there is no new model to ask about.
+        return Exchange(clients, Message(kind, {"net": state.net})) if clients else None
+
+    def _chosen(self, state: ArflAutoState, rng: Streams) -> tuple[int, ...]:
+        """A fraction of the clients, drawn again while none of them would count.
+
+        Somebody always has a weight, so this ends. The first draw is that of the other methods.
+        """
+        for attempt in count():
+            here = rng.within(f"redraw {attempt}") if attempt else rng
+            chosen = choose_clients(state.sizes, self.budget.visits(len(state.sizes)), here)
+            if any(state.alpha[client] for client in chosen):
+                break
+        return chosen
+
+    def merge(self, state: ArflAutoState, exchange: Exchange, replies: Replies) -> ArflAutoState:
+        """The alpha-weighted mean of what was learnt, or new losses and from them a new alpha."""
+        if exchange.message.kind == "train":
+            models, trained = RunningMean(), []
+            for reply in replies:
+                if reply.weights is not None:
+                    models.add(reply.weights, state.alpha[reply.client])
+                    trained.append(reply.client)
+            mean = models.mean()
+            net = mean["net"] if mean else state.net
+            return replace(state, net=net, trained=tuple(trained))
+        told = {r.client: float(r.metrics["loss"]) for r in replies if "loss" in r.metrics}
+        state = replace(state, losses={**state.losses, **told})
+        if exchange.message.kind == "opening":
+            return state  # the first round weighs clients by their sizes
+        return replace(state, alpha=self._alpha(state))
+
+    def _alpha(self, state: ArflAutoState) -> dict[int, float]:
+        clients = sorted(state.sizes)
+        sizes = np.array([state.sizes[client] for client in clients], np.float64)
+        # Whoever never told a loss, because replies were lost, counts as the others do on average.
+        heard = list(state.losses.values())
+        unheard = sum(heard) / len(heard) if heard else 0.0
+        losses = np.array([state.losses.get(client, unheard) for client in clients])
+        alpha = auto_weights(losses, sizes, sizes.sum() * self.options.regularisation)
+        return dict(zip(clients, alpha.tolist(), strict=True))
+
+    # The client
+
+    def visit(self, client: Client, memory: None, received: Message, rng: Streams) -> Visit[None]:
+        """E epochs of SGD from the received weights, or one pass for their loss."""
+        net, samples = client.net(received.weights["net"]), client.samples
+        if received.kind == "train":
+            train(net, samples, everything(samples), cross_entropy, self.training, rng)
+            return Visit(trained_reply(client, net, received), None)
+        losses = label_scores(predict_global(net, samples), samples.given.numpy(), "cross_entropy")
+        return Visit(Reply(client.id, len(client), metrics={"loss": float(losses.mean())}), None)
+
+    # What everybody else asks of a method
+
+    def weights(self, state: ArflAutoState) -> Weights:
+        """The one global model."""
+        return {"net": state.net}
+
+    def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
+        """How far the weights moved, or one loss."""
+        return DIVERGENCE if kind == "train" else LOSS
+
+    def records(self, state: ArflAutoState) -> Diary:
+        """The share of clients that count for nothing.
+
+        An old loss is a large one as the model gets better, so it says how many are forgotten too.
+        """
+        return {"alpha_zero": sum(not a for a in state.alpha.values()) / len(state.alpha)}
+
+
+def auto_weights(losses: Array, sizes: Array, penalty: float) -> Array:
+    """alpha [K] that minimises sum alpha_k L_k + (penalty / 2) sum alpha_k^2 / n_k; sums to 1.
+
+    By the optimality conditions alpha_k = n_k max(eta - L_k, 0) / penalty. In ascending order of
+    loss the clients that count are the longest prefix in which each loss is at most the prefix's
+    eta_p = (sum n_i L_i + penalty) / sum n_i.
+    """
+    losses = losses - losses.min()  # changes nothing but rounding, which would hide a small penalty
+    order = losses.argsort(kind="stable")
+    ascending, counts = losses[order], sizes[order]
+    etas = (np.cumsum(counts * ascending) + penalty) / np.cumsum(counts)
+    prefix = np.logical_and.accumulate(etas >= ascending).sum()
+    return np.asarray(sizes * np.maximum(etas[prefix - 1] - losses, 0) / penalty)

@@ -1,0 +1,68 @@
+"""What methods share that train at clients and average at the server, as FedAvg does."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from feddiv.learning.average import RunningMean, StateDict, Weights
+from feddiv.methods.contract import (
+    Declared,
+    Exchange,
+    Facts,
+    Message,
+    Method,
+    Moment,
+    Payload,
+    Replies,
+    choose_clients,
+)
+from feddiv.methods.parts import DIVERGENCE
+from feddiv.randomness import Streams
+
+M = TypeVar("M")
+
+
+@dataclass(frozen=True)
+class AveragingState:
+    """The global model and who there is."""
+
+    net: StateDict
+    sizes: dict[int, int]
+
+
+class Averaging(Method[AveragingState, M]):
+    """One exchange a round with a fraction of the clients, then the n_k-weighted mean."""
+
+    def begin(
+        self, make_model: Callable[[str], StateDict], facts: Facts, rng: Streams
+    ) -> AveragingState:
+        """A fresh model."""
+        return AveragingState(make_model("net"), facts.sizes)
+
+    def plan(self, state: AveragingState, moment: Moment, rng: Streams) -> Exchange | None:
+        """One exchange a round with a fraction of the clients."""
+        if moment.exchange:
+            return None
+        chosen = choose_clients(state.sizes, self.budget.visits(len(state.sizes)), rng)
+        return Exchange(chosen, Message("train", {"net": state.net}, self.tells(moment)))
+
+    def tells(self, moment: Moment) -> Payload:
+        """What clients receive besides the model."""
+        return {}
+
+    def merge(self, state: AveragingState, exchange: Exchange, replies: Replies) -> AveragingState:
+        """The n_k-weighted mean."""
+        total = RunningMean()
+        for reply in replies:
+            if reply.weights is not None:
+                total.add(reply.weights, reply.samples)
+        mean = total.mean()
+        return replace(state, net=mean["net"]) if mean else state
+
+    def weights(self, state: AveragingState) -> Weights:
+        """The one global model."""
+        return {"net": state.net}
+
+    def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
+        """Weights, n_k and the divergence."""
+        return DIVERGENCE

@@ -1,0 +1,65 @@
+"""FedProx: FedAvg with a pull back to the received weights (Li et al., MLSys 2020).
+
+Symbols of the paper: theta = the net while it trains, theta^(t) = the weights as received,
+mu = `mu`.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from feddiv.learning.proximal import Anchor
+from feddiv.learning.train import Batch, TrainOptions, cross_entropy, everything, train
+from feddiv.methods.averaging import Averaging
+from feddiv.methods.contract import Budget, Client, Message, MethodOptions, Visit
+from feddiv.methods.parts import trained_reply
+from feddiv.randomness import Streams
+
+
+class FedProxOptions(MethodOptions):
+    """How strong the pull is.
+
+    Tables of this field name 1, which is strong: each step takes back train.lr of the way gone.
+    Others take 0.1 or 0.01; with 0 it is FedAvg.
+    """
+
+    name: Literal["fedprox"] = "fedprox"
+    mu: float = Field(1.0, ge=0)
+
+
+class FedProx(Averaging[None]):
+    """Everyone trains on the labels they were given, and not too far away."""
+
+    name = "fedprox"
+    summary = "FedAvg whose clients are pulled back to the weights they received"
+    paper = "Li et al., MLSys 2020"
+    Options = FedProxOptions
+    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
+
+    def __init__(self, options: FedProxOptions, training: TrainOptions, budget: Budget) -> None:
+        super().__init__(options, training, budget)
+        self.options = options
+
+    def visit(self, client: Client, memory: None, received: Message, rng: Streams) -> Visit[None]:
+        """E epochs of SGD from the received weights, which stay the anchor all the while."""
+        net = client.net(received.weights["net"])
+        objective = Proximal(net, self.options.mu) if self.options.mu else cross_entropy
+        train(net, client.samples, everything(client.samples), objective, self.training, rng)
+        return Visit(trained_reply(client, net, received), None)
+
+
+class Proximal:
+    """Mean cross-entropy + (mu / 2) ||theta - theta^(t)||^2, with theta^(t) the net as it is now.
+
+    The norm is over what is trained: batch-norm statistics follow the data and are not pulled.
+    """
+
+    def __init__(self, net: nn.Module, mu: float) -> None:
+        self.anchor = Anchor(net)
+        self.mu = mu
+
+    def __call__(self, net: nn.Module, batch: Batch) -> Tensor:
+        """The objective h_k of the paper on one batch."""
+        return cross_entropy(net, batch) + self.mu / 2 * self.anchor.squared_distance(net)
