@@ -7,8 +7,12 @@ from feddiv.errors import UserError
 from feddiv.methods.contract import Method
 from feddiv.methods.fedavg import FedAvg
 from feddiv.methods.feddiv import FedDiv
+from feddiv.methods.jointopt import JointOpt
+from feddiv.methods.rofl import RoFL
 
-METHODS: dict[str, type[Method[Any, Any]]] = {method.name: method for method in (FedDiv, FedAvg)}
+METHODS: dict[str, type[Method[Any, Any]]] = {
+    method.name: method for method in (FedDiv, FedAvg, RoFL, JointOpt)
+}
 
 
 def method_class(name: str) -> type[Method[Any, Any]]:
