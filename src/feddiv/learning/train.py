@@ -139,3 +139,9 @@ def prior_loss(logits: Tensor) -> Tensor:
     classes = logits.shape[1]
     mean = logits.softmax(dim=1).mean(dim=0)
     return -(mean.clamp_min(1e-12).log().mean() + float(np.log(classes)))
+
+
+def entropy_loss(logits: Tensor) -> Tensor:
+    """Mean entropy of the batch's softmax outputs."""
+    log_softmax = logits.log_softmax(dim=1)
+    return -(log_softmax.exp() * log_softmax).sum(dim=1).mean()

@@ -56,6 +56,10 @@ class Budget:
         """Clients in one round: floor(fraction * K), at least one."""
         return max(int(self.fraction * clients + 1e-9), 1)
 
+    def part(self, share: float) -> int:
+        """This share of the rounds, rounded up."""
+        return math.ceil(share * self.rounds - 1e-9)
+
     @property
     def warmup_rounds(self) -> int:
         """The part of the budget that warm-up takes: one iteration visits every client once."""

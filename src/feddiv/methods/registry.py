@@ -10,9 +10,11 @@ from feddiv.methods.contract import Method
 from feddiv.methods.fedavg import FedAvg
 from feddiv.methods.feddiv import FedDiv
 from feddiv.methods.fedprox import FedProx
+from feddiv.methods.jointopt import JointOpt
+from feddiv.methods.rofl import RoFL
 
 METHODS: dict[str, type[Method[Any, Any]]] = {
-    method.name: method for method in (FedDiv, FedAvg, FedProx, ArflAuto, ArflResidual)
+    method.name: method for method in (FedDiv, FedAvg, FedProx, RoFL, ArflResidual, ArflAuto, JointOpt,)
 }
 
 
