@@ -5,10 +5,14 @@ from typing import Any
 
 from feddiv.errors import UserError
 from feddiv.methods.contract import Method
+from feddiv.methods.dividemix import DivideMix
 from feddiv.methods.fedavg import FedAvg
+from feddiv.methods.fedcorr import FedCorr
 from feddiv.methods.feddiv import FedDiv
 
-METHODS: dict[str, type[Method[Any, Any]]] = {method.name: method for method in (FedDiv, FedAvg)}
+METHODS: dict[str, type[Method[Any, Any]]] = {
+    method.name: method for method in (FedDiv, FedAvg, DivideMix, FedCorr)
+}
 
 
 def method_class(name: str) -> type[Method[Any, Any]]:
