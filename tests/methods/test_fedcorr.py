@@ -351,27 +351,49 @@ def test_the_largest() -> None:
 
 # Whole runs
 
+TINY = {
+    "method.name": "fedcorr",
+    "rounds": 6,
+    "warmup.iterations": 1,
+    "data.images": 120,
+    "train.epochs": 2,
+    "clients.count": 4,
+    "against": [],
+}
 
-def test_a_run_ends_and_workers_give_the_same_bits(tmp_path: Path) -> None:
-    settings = {
-        "method.name": "fedcorr",
-        "rounds": 6,
-        "warmup.iterations": 1,
-        "data.images": 120,
-        "train.epochs": 2,
-        "clients.count": 4,
-        "against": [],
-    }
-    runs = [
-        feddiv.run("quickstart", settings, out=tmp_path / f"{workers}", workers=workers)
-        for workers in (0, 2)
-    ]
-    assert runs[0].summary["model_hash"] == runs[1].summary["model_hash"]
-    stages = [line["stage"] for line in runs[0].rounds]
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> feddiv.Run:
+    return feddiv.run("quickstart", TINY, out=tmp_path_factory.mktemp("run") / "run", workers=0)
+
+
+def test_a_run_goes_through_its_stages(run: feddiv.Run) -> None:
+    stages = [line["stage"] for line in run.rounds]
     assert stages == ["preprocess", "finetune", "finetune", "train", "train"]
-    assert [line["round"] for line in runs[0].rounds] == [2, 3, 4, 5, 6]
-    assert not any(line["missing"] for line in runs[0].rounds)
-    first, last = runs[0].rounds[0], runs[0].rounds[-1]
+    assert [line["round"] for line in run.rounds] == [2, 3, 4, 5, 6]
+    assert not any(line["missing"] for line in run.rounds)
+    first, last = run.rounds[0], run.rounds[-1]
     assert first["visits"] == 4 + len(first["noisy_clients"])
     assert last["noisy_clients"] == first["noisy_clients"] != []
-    assert set(runs[0].assessment["label_quality"]) <= {0.0, 1.0}
+    assert set(run.assessment["label_quality"]) <= {0.0, 1.0}
+
+
+def test_workers_give_the_same_bits(run: feddiv.Run, tmp_path: Path) -> None:
+    again = feddiv.run("quickstart", TINY, out=tmp_path / "run", workers=2)
+    assert again.summary["model_hash"] == run.summary["model_hash"]
+
+
+class Stop(feddiv.Watcher):
+    """Stops after the first turn."""
+
+    def round(self, line: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+
+def test_labels_and_noise_levels_survive_a_stop(run: feddiv.Run, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        feddiv.run("quickstart", TINY, out=tmp_path / "run", workers=0, watcher=Stop())
+    again = feddiv.resume(tmp_path / "run", workers=0)
+    assert again.summary["model_hash"] == run.summary["model_hash"]
+    for key, values in run.assessment.items():
+        assert np.array_equal(again.assessment[key], values)

@@ -150,7 +150,15 @@ def test_the_servers_totals_are_those_of_the_clients() -> None:
     assert ledger.tally == pytest.approx(sum(tallies))
 
 
-@pytest.mark.parametrize("method", [{"name": "feddiv", "variant": "no-pcs"}, {"name": "fedavg"}])
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"name": "feddiv", "variant": "no-pcs"},
+        {"name": "fedavg"},
+        {"name": "dividemix"},
+        {"name": "fedcorr"},
+    ],
+)
 def test_a_run_whose_training_explodes_everywhere_ends_and_says_so(method: dict) -> None:
     chosen = {f"method__{key}": value for key, value in method.items()}
     with pytest.raises(Diverged, match=r"train\.lr"):
