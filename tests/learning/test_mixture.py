@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from feddiv.learning.mixture import Mixture, first_start, fit_mixture, own_weights
+from feddiv.learning.mixture import (
+    Mixture,
+    first_start,
+    fit_mixture,
+    larger_component,
+    own_weights,
+    two_means_start,
+)
 
 A = np.log(3) / 2  # under UNIT the odds of `clean` are exp(-2x): 3 at -A, 1 at 0, 1/3 at A
 
@@ -132,6 +139,45 @@ def test_first_start() -> None:
     assert start.means == pytest.approx([-4.8, 4.8])
     assert start.variances == pytest.approx([12.8, 12.8])
     assert start.weights == pytest.approx([0.5, 0.5])
+
+
+# The start from two means
+
+
+def test_two_means_by_hand() -> None:
+    # Cut after 0, 1, 2: their squares add up to 2, those of 8 and 10 to 2. No other cut has 4.
+    start = two_means_start(np.array([8.0, 0, 2, 10, 1]))
+    assert start is not None
+    assert start.means == pytest.approx([1, 9])
+    assert start.variances == pytest.approx([2 / 3, 1])
+    assert start.weights == pytest.approx([0.6, 0.4])
+
+
+def test_two_means_keep_equal_values_together_and_variances_off_zero() -> None:
+    start = two_means_start(np.array([1.0, 3, 1, 3, 3]), variance_floor=0.25)
+    assert start is not None
+    assert start.means == pytest.approx([1, 3])
+    assert start.variances == pytest.approx([0.25, 0.25])
+    assert start.weights == pytest.approx([0.4, 0.6])
+
+
+@pytest.mark.parametrize("values", [[], [2.0], [2.0, 2.0, 2.0]])
+def test_nothing_to_divide(values: list[float]) -> None:
+    assert two_means_start(np.array(values)) is None
+    assert larger_component(np.array(values)).tolist() == [False] * len(values)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_from_two_means_em_ends_where_scikit_learn_ends_by_default(seed: int) -> None:
+    values = two_groups(seed)
+    start = two_means_start(values)
+    assert start is not None
+    model = GaussianMixture(2, random_state=seed).fit(values[:, None])
+    order = np.argsort(model.means_[:, 0])
+    ours = fit_mixture(values, start)
+    assert ours.means == pytest.approx(model.means_[order, 0], abs=0.01)
+    noisy = model.predict(values[:, None]) == order[1]
+    assert (larger_component(values) == noisy).mean() > 0.98
 
 
 # Degenerate values

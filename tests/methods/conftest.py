@@ -31,8 +31,13 @@ class Bench:
 
     def __init__(self) -> None:
         self.passes: Counter[str] = Counter()
-        self.net = build_net(ModelOptions(name="mlp"), (CLASSES,), CLASSES)
-        self.net.register_forward_hook(self._count)
+        self.net = self._built()
+        self._nets = {"net": self.net}
+
+    def _built(self) -> nn.Module:
+        net = build_net(ModelOptions(name="mlp"), (CLASSES,), CLASSES)
+        net.register_forward_hook(self._count)
+        return net
 
     def _count(self, net: nn.Module, inputs: tuple[Tensor, ...], logits: Tensor) -> None:
         samples = len(inputs[0])
@@ -78,8 +83,10 @@ class Bench:
         return Client(id, samples, CLASSES, self._load)
 
     def _load(self, name: str, weights: StateDict) -> nn.Module:
-        self.net.load_state_dict(weights)
-        return self.net
+        if name not in self._nets:
+            self._nets[name] = self._built()
+        self._nets[name].load_state_dict(weights)
+        return self._nets[name]
 
     def sure(self, says: Iterable[int], given: Iterable[int], size: float = 4.0) -> Client:
         """A client of samples that the identity is sure of: `says` is what it predicts."""

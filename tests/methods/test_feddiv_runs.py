@@ -39,8 +39,12 @@ class Played:
     clients: list[dict[str, Any]]
 
     @property
+    def nets(self) -> dict[str, dict[str, torch.Tensor]]:
+        return self.loop.method.weights(self.loop.state)
+
+    @property
     def net(self) -> dict[str, torch.Tensor]:
-        return self.loop.method.weights(self.loop.state)["net"]
+        return self.nets["net"]
 
 
 def play(noise: bool = True, **settings: object) -> Played:
@@ -78,7 +82,7 @@ EVERY = [(name, variant) for name, found in METHODS.items() for variant in found
 @pytest.mark.parametrize(("name", "variant"), EVERY)
 def test_every_variant_runs(name: str, variant: str) -> None:
     played = play(method__name=name, method__variant=variant)
-    assert finite(played.net)
+    assert all(finite(net) for net in played.nets.values())
     assert played.rounds[-1]["round"] == 5
     assert all(not line["missing"] for line in played.rounds)
     assert not [line for line in played.clients if "refused" in line]
@@ -146,7 +150,15 @@ def test_the_servers_totals_are_those_of_the_clients() -> None:
     assert ledger.tally == pytest.approx(sum(tallies))
 
 
-@pytest.mark.parametrize("method", [{"name": "feddiv", "variant": "no-pcs"}, {"name": "fedavg"}])
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"name": "feddiv", "variant": "no-pcs"},
+        {"name": "fedavg"},
+        {"name": "dividemix"},
+        {"name": "fedcorr"},
+    ],
+)
 def test_a_run_whose_training_explodes_everywhere_ends_and_says_so(method: dict) -> None:
     chosen = {f"method__{key}": value for key, value in method.items()}
     with pytest.raises(Diverged, match=r"train\.lr"):

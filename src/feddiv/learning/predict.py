@@ -47,3 +47,8 @@ def predict_global(net: nn.Module, samples: Samples) -> npt.NDArray[np.float64]:
     if not np.isfinite(logits).all():
         raise Diverged("the global model's outputs are not finite: try a smaller train.lr")
     return logits
+
+
+def predict_local(net: nn.Module, samples: Samples) -> npt.NDArray[np.float64]:
+    """`predict_array` of a net in training, always finite: exploded weights will be refused."""
+    return np.nan_to_num(predict_array(net, samples), posinf=1e30, neginf=-1e30)

@@ -1,25 +1,57 @@
 """What several methods do alike around a local training."""
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 
+from feddiv.data import Samples
 from feddiv.learning.average import StateDict
-from feddiv.methods.contract import Client, Declared, Message, Payload, Reply
+from feddiv.learning.quality import Confusion
+from feddiv.methods.contract import Client, Declared, Diary, Message, Nets, Payload, Reply
 
 DIVERGENCE = {"divergence": Declared((), low=0.0)}
 
 
 def trained_reply(
-    client: Client, net: nn.Module, received: Message, payload: Payload | None = None
+    client: Client, trained: nn.Module | Nets, received: Message, payload: Payload | None = None
 ) -> Reply:
-    """The reply that carries a trained net: its weights, n_k, and how far it moved."""
+    """The reply that carries what was trained: weights, n_k, and how far they moved in all."""
+    nets = {"net": trained} if isinstance(trained, nn.Module) else trained
+    moved = [divergence(net, received.weights[name]) for name, net in nets.items()]
     return Reply(
         client=client.id,
         samples=len(client),
-        weights={"net": copy_of(net)},
+        weights={name: copy_of(net) for name, net in nets.items()},
         payload=payload or {},
-        metrics={"divergence": divergence(net, received.weights["net"])},
+        metrics={"divergence": sum(moved)},
     )
+
+
+def flagged_diary(
+    samples: Samples, labels: npt.NDArray[np.int64], flagged: npt.NDArray[np.bool_]
+) -> Diary:
+    """How many of the client's labels [n] are held to be wrong and, given the truth, how rightly.
+
+    `labels` are those that were judged: given, or corrected at an earlier visit.
+    """
+    diary: Diary = {
+        "noise_level": share(flagged),
+        "clean": int((~flagged).sum()),
+        "noisy": int(flagged.sum()),
+    }
+    if samples.truth is None:
+        return diary
+    wrong = labels != samples.truth.numpy()
+    return diary | {
+        "true_noise_level": share(wrong),
+        "filter": Confusion.of(flagged, wrong).as_dict(),
+    }
+
+
+def share(members: npt.NDArray[np.bool_]) -> float:
+    """The share of a set in its whole, 0 of nothing."""
+    return float(members.sum() / max(len(members), 1))
 
 
 def copy_of(net: nn.Module) -> StateDict:

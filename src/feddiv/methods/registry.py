@@ -7,14 +7,27 @@ from feddiv.errors import UserError
 from feddiv.methods.arfl_auto import ArflAuto
 from feddiv.methods.arfl_residual import ArflResidual
 from feddiv.methods.contract import Method
+from feddiv.methods.dividemix import DivideMix
 from feddiv.methods.fedavg import FedAvg
+from feddiv.methods.fedcorr import FedCorr
 from feddiv.methods.feddiv import FedDiv
 from feddiv.methods.fedprox import FedProx
 from feddiv.methods.jointopt import JointOpt
 from feddiv.methods.rofl import RoFL
 
 METHODS: dict[str, type[Method[Any, Any]]] = {
-    method.name: method for method in (FedDiv, FedAvg, FedProx, RoFL, ArflResidual, ArflAuto, JointOpt,)
+    method.name: method
+    for method in (
+        FedDiv,
+        FedAvg,
+        FedProx,
+        RoFL,
+        ArflResidual,
+        ArflAuto,
+        JointOpt,
+        DivideMix,
+        FedCorr,
+    )
 }
 
 
