@@ -13,9 +13,10 @@ import feddiv
 from feddiv.cli import main
 from feddiv.learning.mixmatch import MixMatch
 from feddiv.learning.train import TrainOptions
+from feddiv.learning.trust import trust
 from feddiv.methods import dividemix
 from feddiv.methods.contract import Budget, Exchange, Facts, Message, Moment, Reply
-from feddiv.methods.dividemix import DivideMix, DivideMixOptions, divided, trust
+from feddiv.methods.dividemix import DivideMix, DivideMixOptions, divided
 from feddiv.randomness import Streams
 
 RNG = Streams(1).at(round=1)

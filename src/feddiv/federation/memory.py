@@ -14,10 +14,29 @@ import torch
 from torch import Tensor
 
 from feddiv.files import load_tensors, save_tensors, tensors_hash
+from feddiv.learning.average import StateDict
 from feddiv.trees import Tensors, assemble, dismantle, pack_parts, unpack_parts
 
 ARENA, PLACES = "arena", "places"
 CHECKSUM = 16  # hex digits of it in the name of a file
+
+
+class FileShelf:
+    """Models as files that are named after what they are and after their checksum."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def put(self, label: str, model: StateDict) -> str:
+        """Write a model; its name comes back."""
+        name = f"{label}-{tensors_hash(model)[:CHECKSUM]}.safetensors"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        save_tensors(self.folder / name, model)
+        return name
+
+    def get(self, name: str) -> StateDict:
+        """Read a model."""
+        return load_tensors(self.folder / name)[0]
 
 
 class MemoryRecords:
@@ -32,9 +51,7 @@ class MemoryRecords:
         nets = {name: tensors.pop(name) for name in _net_names(tree) if name in tensors}
         file = ""
         if nets and self.folder is not None:
-            file = f"{visit}-{tensors_hash(nets)[:CHECKSUM]}.safetensors"
-            self.folder.mkdir(parents=True, exist_ok=True)
-            save_tensors(self.folder / file, nets)
+            file = FileShelf(self.folder).put(visit, nets)
         return pack_parts({"tree": tree, "file": file}, tensors if file else {**tensors, **nets})
 
     def read(self, record: bytes | None) -> Any:
@@ -44,7 +61,7 @@ class MemoryRecords:
         content, tensors = unpack_parts(record)
         if content["file"]:
             assert self.folder is not None
-            tensors |= load_tensors(self.folder / content["file"])[0]
+            tensors |= FileShelf(self.folder).get(content["file"])
         return assemble(self.kind, content["tree"], tensors)
 
     def file_of(self, record: bytes) -> str:

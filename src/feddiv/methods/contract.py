@@ -19,6 +19,7 @@ from feddiv.data import Samples
 from feddiv.learning.average import StateDict, Weights
 from feddiv.learning.predict import predict
 from feddiv.learning.train import TrainOptions
+from feddiv.methods.shelf import MemoryShelf, Shelf
 from feddiv.options import Options
 from feddiv.randomness import Streams
 
@@ -208,6 +209,7 @@ class Method(ABC, Generic[S, M]):
     def __init__(self, options: MethodOptions, training: TrainOptions, budget: Budget) -> None:
         self.training = training
         self.budget = budget
+        self.shelf: Shelf = MemoryShelf()  # whoever runs the method may give it another
 
     def stages(self) -> tuple[Stage, ...]:
         """How the budget is spent; by default all of it in plain rounds."""
@@ -256,6 +258,10 @@ class Method(ABC, Generic[S, M]):
         nets = {name: client.net(state, name) for name, state in received.weights.items()}
         logits = predict(nets, client.samples, forward=self.predict)
         return Assessment(logits.argmax(dim=1).cpu().numpy())
+
+    def kept(self, state: S) -> list[str]:
+        """Names of the models on the shelf that the state refers to."""
+        return []
 
     def records(self, state: S) -> Diary:
         """What of the server's state belongs in the record of a round."""

@@ -18,10 +18,9 @@ from torch import Tensor
 
 from feddiv.learning.average import RunningMean, StateDict, Weights
 from feddiv.learning.mixmatch import CoDivision, MixMatch, MixMatchOptions
-from feddiv.learning.mixture import fit_mixture, two_means_start
 from feddiv.learning.predict import predict_global, predict_local
-from feddiv.learning.score import label_scores, minmax
 from feddiv.learning.train import TrainOptions, cross_entropy, everything, sgd, train
+from feddiv.learning.trust import trust
 from feddiv.methods.contract import (
     Assessment,
     Budget,
@@ -46,7 +45,6 @@ from feddiv.randomness import Streams
 Array = npt.NDArray[np.float64]
 
 PAIR = ("a", "b")
-VARIANCE_FLOOR, TOLERANCE = 5e-4, 1e-2  # of the mixture, as in the released code
 
 
 class DivideMixOptions(MethodOptions):
@@ -176,19 +174,6 @@ class DivideMix(Method[DivideMixState, None]):
         ]
         trusts = [trust(each, given) for each in logits]
         return Assessment(np.sum(logits, axis=0).argmax(axis=1), np.mean(trusts, axis=0))
-
-
-def trust(logits: Array, labels: npt.NDArray[np.int64]) -> Array:
-    """w [n]: the chance that a label belongs to the component of small losses under one net.
-
-    All 1 where the losses are all equal, or where there is only one: nothing to divide.
-    """
-    losses = minmax(label_scores(logits, labels, "cross_entropy"))
-    start = two_means_start(losses, variance_floor=VARIANCE_FLOOR)
-    if start is None:
-        return np.ones(len(labels))
-    fitted = fit_mixture(losses, start, variance_floor=VARIANCE_FLOOR, tolerance=TOLERANCE)
-    return fitted.p_clean(losses)
 
 
 def divided(trusts: Array, clean_above: float) -> CoDivision:

@@ -12,6 +12,7 @@ from feddiv.methods.fedavg import FedAvg
 from feddiv.methods.fedcorr import FedCorr
 from feddiv.methods.feddiv import FedDiv
 from feddiv.methods.fedprox import FedProx
+from feddiv.methods.fedrn import FedRN
 from feddiv.methods.jointopt import JointOpt
 from feddiv.methods.rofl import RoFL
 
@@ -27,6 +28,7 @@ METHODS: dict[str, type[Method[Any, Any]]] = {
         JointOpt,
         DivideMix,
         FedCorr,
+        FedRN,
     )
 }
 

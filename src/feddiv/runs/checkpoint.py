@@ -25,7 +25,7 @@ from feddiv.trees import NotATree, Tensors, assemble, dismantle
 HEADER = "feddiv-checkpoint"
 VERSION = 1
 KEPT = 2
-FOLDER, NETS = "checkpoint", "nets"  # nets that clients keep are in checkpoint/nets
+FOLDER, NETS = "checkpoint", "nets"  # models kept of single clients are in checkpoint/nets
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,14 @@ class Checkpoint:
 class Checkpoints:
     """The checkpoints of one run, in `DIR/checkpoint`; `identity` says which run it is."""
 
-    def __init__(self, run: Path, identity: str, state: Any) -> None:
-        self.folder, self.identity, self.state = run / FOLDER, identity, state
+    def __init__(
+        self,
+        run: Path,
+        identity: str,
+        state: Any,
+        kept: Callable[[Any], list[str]] = lambda state: [],
+    ) -> None:
+        self.folder, self.identity, self.state, self.kept = run / FOLDER, identity, state, kept
         self._files: dict[str, list[str]] = {}  # nets that each checkpoint refers to
 
     def write(self, cut: Cut, standing: Standing, federation: Federation) -> None:
@@ -59,7 +65,7 @@ class Checkpoints:
         tree, tensors = dismantle(cut.state, "server")
         clients = {f"clients/{name}": tensor for name, tensor in federation.save().items()}
         tensors |= clients
-        files = federation.files()
+        files = sorted({*federation.files(), *self.kept(cut.state)})
         content = {
             "version": VERSION,
             "identity": self.identity,

@@ -79,4 +79,5 @@ def checkpoints_of(prepared: Prepared, folder: RunFolder) -> Checkpoints:
     """The checkpoints of this run, told from others' by its config and its draw."""
     config = (folder.path / "config.toml").read_bytes()
     identity = hashlib.sha256(config + prepared.draw.hash.encode()).hexdigest()
-    return Checkpoints(folder.path, identity, prepared.workspace.method.State)
+    method = prepared.workspace.method
+    return Checkpoints(folder.path, identity, method.State, method.kept)

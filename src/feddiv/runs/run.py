@@ -12,6 +12,7 @@ import numpy.typing as npt
 from feddiv.config import Experiment
 from feddiv.federation.contract import Federation
 from feddiv.federation.in_process import InProcess
+from feddiv.federation.memory import FileShelf
 from feddiv.federation.workers import Workers, usable_workers
 from feddiv.interrupts import handled
 from feddiv.randomness import Streams
@@ -73,6 +74,7 @@ def execute(
     """
     experiment, dataset = prepared.experiment, prepared.dataset
     method = prepared.workspace.method
+    method.shelf = FileShelf(folder.path / FOLDER / NETS)
     with handled(), closing(_federation(prepared, folder, workers)) as federation:
         recorder = Recorder(prepared, folder, federation, listener)
         if checkpoint is not None:
