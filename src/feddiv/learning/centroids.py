@@ -56,9 +56,11 @@ class CentroidMean:
         self.sums, self.weights = np.zeros((1, 1)), np.zeros(1)  # [C, d] and [C] from `add` on
 
     def add(self, local: Array) -> None:
-        """Add one client's A [C, d]."""
+        """Add one client's A [C, d]; one of another width than the others' does not count."""
         if self.before is None:
             self.before = np.zeros_like(local)
+        if local.shape != self.before.shape:
+            return
         lengths, known = np.linalg.norm(local, axis=1), np.linalg.norm(self.before, axis=1)
         products = (self.before * local).sum(axis=1)
         cosines = products / np.maximum(lengths * known, np.finfo(np.float64).tiny)

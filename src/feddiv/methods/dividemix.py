@@ -48,7 +48,7 @@ PAIR = ("a", "b")
 
 
 class DivideMixOptions(MethodOptions):
-    """DivideMix's own options; the defaults are the paper's for CIFAR-10."""
+    """DivideMix's own options: the paper's for CIFAR-10, but warm-up and ramp count rounds."""
 
     name: Literal["dividemix"] = "dividemix"
     warmup_share: float = Field(0.1, ge=0, lt=1)  # of the rounds, on all given labels

@@ -51,14 +51,14 @@ Mask = npt.NDArray[np.bool_]
 
 
 class FedCorrOptions(MethodOptions):
-    """FedCorr's own options; the defaults are the paper's for CIFAR-10."""
+    """FedCorr's own options; the defaults are those of the released commands for CIFAR-10."""
 
     name: Literal["fedcorr"] = "fedcorr"
     # T2 / (T2 + T3); T1 is warmup.iterations.
     finetune_share: float = Field(500 / 950, ge=0, lt=1)
     neighbours: int = Field(20, ge=2)  # k of the LID
     pull: float = Field(5.0, ge=0)  # beta
-    squared: bool = False  # the paper's formula squares the distance, the released code does not
+    squared: bool = False  # the released code does not square the distance
     relabel_share: float = Field(0.5, ge=0, le=1)  # pi
     confidence: float = Field(0.5, ge=0, le=1)  # theta_c
     clean_below: float = Field(0.1, ge=0, le=1)  # kappa

@@ -21,7 +21,7 @@ from feddiv.randomness import Streams
 class FedProxOptions(MethodOptions):
     """How strong the pull is.
 
-    Tables of this field name 1, which is strong: each step takes back train.lr of the way gone.
+    FedCorr's option text names 1, which is strong: each step takes back train.lr of the way gone.
     Others take 0.1 or 0.01; with 0 it is FedAvg.
     """
 

@@ -19,7 +19,7 @@ from torch import nn
 from feddiv.learning.average import RunningMean, StateDict, Weights
 from feddiv.learning.predict import predict_global, predict_local
 from feddiv.learning.score import minmax
-from feddiv.learning.train import Selection, TrainOptions, cross_entropy, everything, train
+from feddiv.learning.train import Selection, TrainOptions, cross_entropy, everything, sgd, train
 from feddiv.learning.trust import trust
 from feddiv.methods.contract import (
     Assessment,
@@ -47,7 +47,7 @@ TINY = 1e-12  # where nobody is reliable, all count the same
 
 
 class FedRNOptions(MethodOptions):
-    """FedRN's own options; the defaults are those of the released run script."""
+    """FedRN's own options: those of the released run script, but for the length of warm-up."""
 
     name: Literal["fedrn"] = "fedrn"
     warmup_share: float = Field(0.1, ge=0, lt=1)  # of the rounds, on all given labels
@@ -127,17 +127,18 @@ class FedRN(Method[FedRNState, FedRNMemory]):
         models, expertise = dict(state.models), dict(state.expertise)
         probes = dict(state.probes)
         for reply in replies:
-            if reply.weights is None:
+            if reply.weights is None or "net" not in reply.weights:
                 continue
-            total.add(reply.weights, reply.samples)
-            models[reply.client] = self.shelf.put(
-                f"server-{reply.client:06d}", reply.weights["net"]
-            )
+            net = reply.weights["net"]
+            total.add({"net": net}, reply.samples)
+            if not reply.payload.keys() >= {"expertise", "probe"}:
+                continue  # without them it is nobody's neighbour
+            models[reply.client] = self.shelf.put(f"server-{reply.client:06d}", net)
             expertise[reply.client] = float(reply.payload["expertise"])
             probes[reply.client] = np.asarray(reply.payload["probe"], np.float64)
         mean = total.mean()
-        net = mean["net"] if mean else state.net
-        return replace(state, net=net, models=models, expertise=expertise, probes=probes)
+        merged = mean["net"] if mean else state.net
+        return replace(state, net=merged, models=models, expertise=expertise, probes=probes)
 
     # The client
 
@@ -175,9 +176,7 @@ class FedRN(Method[FedRNState, FedRNMemory]):
                 continue
             net = client.net(received.weights[name], "neighbour")
             with body_frozen(net):
-                head = torch.optim.SGD(
-                    cast(Net, net).head.parameters(), self.training.lr, self.training.momentum
-                )
+                head = sgd(cast(Net, net).head, self.training)
                 part = rng.within(name)
                 train(net, samples, select, cross_entropy, one_epoch, part, head)
             trusts.append(trust(predict_local(net, samples), given))

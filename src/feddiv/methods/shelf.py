@@ -27,8 +27,9 @@ class MemoryShelf:
 
     def put(self, label: str, model: StateDict) -> str:
         """Keep a model."""
-        self._models[label] = model
-        return label
+        name = f"{label}-{len(self._models)}"
+        self._models[name] = model
+        return name
 
     def get(self, name: str) -> StateDict:
         """The model of this name."""
