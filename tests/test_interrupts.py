@@ -56,6 +56,14 @@ def test_a_signal_that_came_too_late_is_taken_at_the_end() -> None:
     assert done == ["finished writing"]
 
 
+def test_a_block_inside_a_block() -> None:
+    with handled(), allowed():
+        with handled():
+            pass
+        with pytest.raises(Stopped):
+            signal.raise_signal(signal.SIGTERM)
+
+
 def test_handlers_are_put_back() -> None:
     before = [signal.getsignal(number) for number in SIGNALS]
     with handled():

@@ -106,12 +106,14 @@ def resume(
 
     A run that came to its end is read, not repeated.
     """
-    from feddiv.report.picture import save_picture
+    from feddiv.report.picture import PICTURE, save_picture
     from feddiv.runs.experiment import Watcher, resume_experiment
 
     folder = Path(path).expanduser()
+    drawn = (folder / PICTURE).is_file()
     result = resume_experiment(folder, watcher or Watcher(), workers=_checked(workers))
-    save_picture(result)
+    if not drawn:  # the picture comes last of all: where it is, nothing was left to do
+        save_picture(result)
     return result
 
 

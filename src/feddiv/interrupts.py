@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, taken only where nothing is half done.
+"""Ctrl-C, SIGTERM and a closed terminal, taken only where nothing is half done.
 
 A run is stopped between two exchanges, or inside one that can be thrown away. Everywhere else a
 signal waits for the next such place; a second one does not wait.
@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 
 
 class Stopped(KeyboardInterrupt):
@@ -52,7 +54,7 @@ _door = _Door()
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Take over both signals inside the block; elsewhere than in the main thread do nothing.
+    """Take over these signals inside the block; elsewhere than in the main thread do nothing.
 
     A signal that still waits at the end of the block is taken then.
     """
@@ -60,12 +62,14 @@ def handled() -> Iterator[None]:
         yield
         return
     before = {number: signal.signal(number, _door.knock) for number in SIGNALS}
+    was_open = _door.open  # a block inside a block
     _door.close()
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        _door.open = was_open
     _door.answer()
 
 

@@ -35,6 +35,19 @@ def test_ctrl_c_ends_in_one_line_and_keeps_what_was_written(tmp_path: Path):
     assert not (tmp_path / "mine" / "summary.json").exists()
 
 
+def test_a_stop_before_anything_was_begun_is_one_line(tmp_path: Path):
+    code = (
+        "import signal, feddiv.cli.app as app;"
+        "app.feddiv.run = lambda *a, **k: signal.raise_signal(signal.SIGTERM); app.main(['run'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 128 + signal.SIGTERM
+    assert done.stderr == "feddiv: stopped; nothing was begun\n"
+    assert not list(tmp_path.iterdir())
+
+
 def test_python_m_feddiv_and_a_quick_import():
     code = "import sys, feddiv; assert 'torch' not in sys.modules; print(feddiv.__version__)"
     version = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

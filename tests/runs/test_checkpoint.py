@@ -338,6 +338,37 @@ def test_a_journal_that_lost_lines_is_named(tmp_path: Path) -> None:
     RunFolder.existing(folder).unlock()  # what failed holds no lock
 
 
+def test_a_damaged_journal_or_summary_is_named(tmp_path: Path, whole: feddiv.Run) -> None:
+    folder = tmp_path / "run"
+    stopped(folder, 3)
+    lines = (folder / "rounds.jsonl").read_bytes()
+    (folder / "rounds.jsonl").write_bytes(bytes(50) + lines[50:])
+    with pytest.raises(UserError, match=r"rounds.jsonl: is damaged"):
+        feddiv.resume(folder)
+    shutil.copytree(whole.folder, tmp_path / "whole")
+    (tmp_path / "whole" / "summary.json").write_text('{"method":')
+    with pytest.raises(UserError, match=r"summary.json: is damaged"):
+        feddiv.resume(tmp_path / "whole")
+
+
+def test_a_run_killed_before_it_had_begun_can_be_run_again(
+    tmp_path: Path, whole: feddiv.Run
+) -> None:
+    (tmp_path / "run").mkdir()
+    shutil.copy(whole.folder / "draw.npz", tmp_path / "run")
+    feddiv.run("quickstart", TINY, out=tmp_path / "run", workers=0)
+    (tmp_path / "other").mkdir()
+    shutil.copy(whole.folder / "draw.npz", tmp_path / "other")
+    with pytest.raises(UserError, match=r"holds another draw.npz"):
+        feddiv.run("quickstart", TINY | {"seed": 5}, out=tmp_path / "other", workers=0)
+    assert [file.name for file in (tmp_path / "other").iterdir()] == ["draw.npz"]
+
+
+def test_no_more_workers_than_clients(tmp_path: Path, whole: feddiv.Run) -> None:
+    run = feddiv.run("quickstart", TINY, out=tmp_path / "run", workers=10**20)
+    assert run.summary["model_hash"] == whole.summary["model_hash"]
+
+
 def test_a_rival_that_was_killed_before_it_had_begun(tmp_path: Path) -> None:
     settings = TINY | {"against": ["fedavg"]}
     whole = feddiv.run("quickstart", settings, out=tmp_path / "run", workers=0)

@@ -9,6 +9,7 @@ import click
 import typer
 
 import feddiv
+from feddiv import interrupts
 from feddiv.errors import Diverged, UserError, WorkerLost
 
 if TYPE_CHECKING:
@@ -46,7 +47,13 @@ Kind = Literal["methods", "datasets", "partitions", "noise", "models", "presets"
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a user's error is one line on stderr and exit code 2."""
     try:
-        code = app(args=arguments, prog_name="feddiv", standalone_mode=False)
+        with interrupts.handled(), interrupts.allowed():
+            code = app(args=arguments, prog_name="feddiv", standalone_mode=False)
+    except (KeyboardInterrupt, click.Abort) as stop:  # click turns the one into the other
+        typer.echo("feddiv: stopped", err=True)
+        source = stop.__cause__ or stop.__context__ or stop
+        number = getattr(stop, "signal", getattr(source, "signal", signal.SIGINT))
+        raise SystemExit(128 + number) from None
     except UserError as error:
         _refuse(str(error))
     except click.ClickException as error:

@@ -18,6 +18,7 @@ from feddiv.federation.memory import MemoryRecords
 from feddiv.federation.shared import Layout, SharedArea, copied, room_for
 from feddiv.federation.simulation import make_visit
 from feddiv.federation.workspace import Workspace
+from feddiv.interrupts import SIGNALS
 from feddiv.learning.average import Weights
 from feddiv.methods.contract import Assessment, Message, Reply
 from feddiv.randomness import Streams
@@ -154,7 +155,7 @@ def raise_error(answer: Answer, where: str) -> None:
 def work(worker: Worker, connection: Connection) -> None:
     """The life of a worker process."""
     die_with_parent()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)  # the parent decides; it ends workers by SIGKILL
     try:
         worker.serve(connection)

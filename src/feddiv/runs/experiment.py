@@ -80,7 +80,6 @@ def _taken_up(
 ) -> Run:
     """A rival's run, from where it stands."""
     if not (place / "config.toml").is_file():
-        RunFolder.clear_leftovers(place)
         return _started(name, prepared, RunFolder(place), watcher, workers)
     folder = RunFolder.existing(place)
     try:

@@ -35,6 +35,7 @@ FILES = (
     "rounds.jsonl",
     "summary.json",
 )
+LEFTOVERS = ("draw.npz", "environment.json")  # written before config.toml
 PACKAGES = ("feddiv", "torch", "numpy", "safetensors", "pydantic", "scikit-learn")
 
 
@@ -52,8 +53,10 @@ class RunFolder:
 
     def _check_free(self) -> None:
         there = [name for name in FILES if (self.path / name).exists()]
+        resumable = (self.path / "config.toml").exists()
+        if not resumable:  # what a run leaves that was killed before it had begun is no run
+            there = [name for name in there if name not in LEFTOVERS]
         if there:
-            resumable = (self.path / "config.toml").exists()
             hint = f", or go on with it: feddiv resume {self.path}" if resumable else ""
             raise UserError(
                 f"--out {self.path}: already holds a run ({there[0]}); choose another folder{hint}"
@@ -103,6 +106,9 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock()
             self._check_free()  # somebody else may have begun here since
+            old = self.path / "draw.npz"
+            if old.exists() and Draw.load(old).hash != draw.hash:
+                raise UserError(f"--out {self.path}: holds another draw.npz; choose another folder")
             self._made, self._mine = made, True
             draw.save(self.path / "draw.npz")
             write_json(self.path / "environment.json", environment())
@@ -119,10 +125,13 @@ class RunFolder:
                 raise UserError(
                     f"{self.path / name}: is shorter than the checkpoint says ({size} bytes)"
                 )
-        for name in JOURNALS:
-            file = self.path / name
-            with file.open("a+b") as opened:
-                opened.truncate(journals.get(name, 0))
+            _read_lines(self.path / name, size)  # before anything is changed
+        try:
+            for name in JOURNALS:
+                with (self.path / name).open("a+b") as opened:
+                    opened.truncate(journals.get(name, 0))
+        except OSError as error:
+            raise UserError(f"{self.path}: cannot be written ({error.strerror or error})") from None
         try:
             before = json.loads((self.path / "environment.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -142,12 +151,6 @@ class RunFolder:
             with suppress(OSError):  # not empty: somebody else's files are in it
                 path.rmdir()
 
-    @staticmethod
-    def clear_leftovers(path: Path) -> None:
-        """Remove what a run left that was killed before it had begun."""
-        for name in ("draw.npz", "environment.json"):
-            (path / name).unlink(missing_ok=True)
-
     @property
     def finished(self) -> bool:
         """Whether the run in it came to its end: summary.json is written last."""
@@ -156,12 +159,15 @@ class RunFolder:
     def rounds(self) -> list[dict[str, Any]]:
         """The lines of rounds.jsonl."""
         file = self.path / "rounds.jsonl"
-        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-        return [json.loads(line) for line in lines]
+        return _read_lines(file) if file.exists() else []
 
     def results(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Summary and assessment of a finished run."""
-        summary = json.loads((self.path / "summary.json").read_text(encoding="utf-8"))
+        file = self.path / "summary.json"
+        try:
+            summary = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UserError(f"{file}: is damaged ({error})") from None
         return summary, dict(read_npz(self.path / "assessment.npz", "assessment"))
 
     def journals(self) -> dict[str, int]:
@@ -209,6 +215,15 @@ class RunFolder:
         self.settle()
         write_json(self.path / "summary.json", summary)
         self.unlock()
+
+
+def _read_lines(file: Path, size: int | None = None) -> list[dict[str, Any]]:
+    """The lines of a journal, up to `size` bytes of it."""
+    lines = file.read_bytes()[:size].splitlines()
+    try:
+        return [json.loads(line) for line in lines]
+    except ValueError as error:
+        raise UserError(f"{file}: is damaged ({error})") from None
 
 
 def environment() -> dict[str, Any]:

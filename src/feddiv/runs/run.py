@@ -123,7 +123,7 @@ def finished_run(experiment: Experiment, folder: RunFolder) -> Run:
 
 def _federation(prepared: Prepared, folder: RunFolder, workers: int | None) -> Federation:
     """Worker processes, but for one process where there is a GPU to drive or none were wanted."""
-    count = usable_workers(workers)
+    count = min(usable_workers(workers), len(prepared.draw.parts))
     nets = folder.path / FOLDER / NETS
     if count == 0 or prepared.workspace.device.type != "cpu":
         return InProcess(prepared.workspace, nets)
