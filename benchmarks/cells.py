@@ -27,18 +27,16 @@ from feddiv.config import CheckpointOptions, load_experiment, to_toml
 
 RESULTS = Path(__file__).parent / "results"
 
-HALF = "method.filter.drop_below=0.5"
 METHODS = {
     "FedAvg": ["method.name=fedavg"],
     "FedDiv (paper)": ["method.variant=paper"],
     "FedDiv (release)": ["method.variant=release"],
-    "FedDiv (plus)": ["method.variant=plus"],
+    "FedDiv (plus)": [],  # as the preset has it
     "perfect filter": ["method.variant=perfect-filter"],
-    # One step less each, of a plus that drops labels below 1/2.
-    "plus at 1/2": [HALF],
-    "plus at 1/2 without second opinion": [HALF, "method.filter.second_opinion=false"],
-    "plus at 1/2 without pardons": [HALF, "method.filter.starved_below=0.0"],
-    "plus at 1/2, last model of the hand-over": [HALF, "method.warmup.result=last"],
+    "plus without second opinion": ["method.filter.second_opinion=false"],
+    "plus without pardons": ["method.filter.starved_below=0.0"],
+    "plus, last model of the hand-over": ["method.warmup.result=last"],
+    "plus, dropping below .15 only": ["method.filter.drop_below=0.15"],
 }
 COMPARED = ("FedAvg", "FedDiv (paper)", "FedDiv (release)", "FedDiv (plus)", "perfect filter")
 STEPS = tuple(name for name in METHODS if name.startswith("plus"))

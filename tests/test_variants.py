@@ -101,7 +101,6 @@ def test_the_filter_of_plus_differs_from_papers_in_exactly_these() -> None:
         "filter.no_noise_rule",
         "filter.second_opinion",
         "filter.monotone",
-        "filter.drop_below",
         "filter.starved_below",
     }
 

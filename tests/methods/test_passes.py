@@ -48,11 +48,7 @@ def visit(bench: Any, method: Any, client: Any, memory: Any = MEMORY, kind: str 
 @pytest.mark.parametrize("variant", ["plus", "paper"])
 def test_a_noisy_client_with_the_sampler(bench: Any, variant: str) -> None:
     client = noisy_client(bench)
-    settings = {
-        "method__sampler__enabled": True,
-        "method__relabel__confidence": 0.75,
-        "method__filter__drop_below": 0.5,
-    }
+    settings = {"method__sampler__enabled": True, "method__relabel__confidence": 0.75}
     diary = visit(bench, method(bench, variant, **settings), client).diary
     candidates, kept = diary["clean"] + diary["relabelled"], diary["reselected"]
     # The case says something: some samples sit out, and the sampler chooses anew by epoch.

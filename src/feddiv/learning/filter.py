@@ -36,7 +36,7 @@ class FilterOptions(Options):
     monotone: bool = True
     variance_weights: Literal["linear", "squared"] = "linear"
     em_steps: int = Field(0, ge=0)
-    drop_below: float = Field(0.15, gt=0, lt=1)  # labels with a smaller p(clean) do not train
+    drop_below: float = Field(0.5, gt=0, lt=1)  # labels with a smaller p(clean) do not train
     clean_client_below: float = Field(0.1, ge=0, le=1)
     second_opinion: bool = True
     starved_below: float = Field(0.1, ge=0, le=1)  # 0: no class is ever pardoned

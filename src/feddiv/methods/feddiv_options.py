@@ -51,7 +51,6 @@ PAPER: Mapping[str, Any] = {
     "filter.no_noise_rule": False,
     "filter.monotone": False,
     "filter.second_opinion": False,
-    "filter.drop_below": 0.5,
     "filter.starved_below": 0.0,
     "relabel.confidence": 0.75,
     "sampler.enabled": True,
