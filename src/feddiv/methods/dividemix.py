@@ -39,7 +39,7 @@ from feddiv.methods.contract import (
     Visit,
     choose_clients,
 )
-from feddiv.methods.parts import DIVERGENCE, flagged_diary, trained_reply
+from feddiv.methods.parts import DIVERGENCE, flagged_diary, trained_reply, warmed_up
 from feddiv.randomness import Streams
 
 Array = npt.NDArray[np.float64]
@@ -83,9 +83,7 @@ class DivideMix(Method[DivideMixState, None]):
 
     def stages(self) -> tuple[Stage, ...]:
         """Plain rounds on all given labels, then divided ones; at least one of these."""
-        rounds = self.budget.rounds
-        warmup = min(math.ceil(self.options.warmup_share * rounds - 1e-9), rounds - 1)
-        return (Stage("warmup", warmup), Stage("train", rounds - warmup))
+        return warmed_up(self.budget, self.options.warmup_share)
 
     def begin(
         self, make_model: Callable[[str], StateDict], facts: Facts, rng: Streams

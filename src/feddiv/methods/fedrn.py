@@ -5,7 +5,6 @@ Symbols of the paper: M_k = a client's own model of its last visit, e_k = `exper
 rho = `reliability`.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, cast
@@ -38,7 +37,13 @@ from feddiv.methods.contract import (
     Visit,
     choose_clients,
 )
-from feddiv.methods.parts import DIVERGENCE, copy_of, flagged_diary, trained_reply
+from feddiv.methods.parts import (
+    DIVERGENCE,
+    copy_of,
+    flagged_diary,
+    trained_reply,
+    warmed_up,
+)
 from feddiv.nets import Net
 from feddiv.randomness import Streams
 
@@ -90,9 +95,7 @@ class FedRN(Method[FedRNState, FedRNMemory]):
 
     def stages(self) -> tuple[Stage, ...]:
         """Plain rounds on all given labels, then filtered ones; at least one of these."""
-        rounds = self.budget.rounds
-        warmup = min(math.ceil(self.options.warmup_share * rounds - 1e-9), rounds - 1)
-        return (Stage("warmup", warmup), Stage("train", rounds - warmup))
+        return warmed_up(self.budget, self.options.warmup_share)
 
     def begin(
         self, make_model: Callable[[str], StateDict], facts: Facts, rng: Streams

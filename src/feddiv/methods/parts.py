@@ -8,9 +8,25 @@ from torch import nn
 from feddiv.data import Samples
 from feddiv.learning.average import StateDict
 from feddiv.learning.quality import Confusion
-from feddiv.methods.contract import Client, Declared, Diary, Message, Nets, Payload, Reply
+from feddiv.methods.contract import (
+    Budget,
+    Client,
+    Declared,
+    Diary,
+    Message,
+    Nets,
+    Payload,
+    Reply,
+    Stage,
+)
 
 DIVERGENCE = {"divergence": Declared((), low=0.0)}
+
+
+def warmed_up(budget: Budget, share: float) -> tuple[Stage, Stage]:
+    """A share of the rounds on all given labels, then what the method is about: one at least."""
+    warmup = min(budget.part(share), budget.rounds - 1)
+    return Stage("warmup", warmup), Stage("train", budget.rounds - warmup)
 
 
 def trained_reply(
