@@ -5,9 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 
 from feddiv.data import Augment, Dataset, Draw, Split
 from feddiv.federation.simulation import Simulation
+
+# The machine is shared: how long an example takes says nothing about the code.
+settings.register_profile("feddiv", deadline=None)
+settings.load_profile("feddiv")
 
 
 @pytest.fixture
