@@ -54,7 +54,7 @@ def keep_freed_memory() -> None:
     """Let the C library keep memory that was freed, instead of giving it back to the kernel.
 
     Every batch needs blocks of some megabytes for a moment. By default each goes back to the
-    kernel, which clears new pages for the next batch: a quarter of a small net's time.
+    kernel, which clears new pages for the next batch.
     """
     if sys.platform == "linux":
         trim_threshold, mmap_threshold = -1, -3
