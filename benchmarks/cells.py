@@ -4,12 +4,11 @@
     .venv/bin/python benchmarks/cells.py cifar10 --table      print the table only
 
 Finished runs are lines of benchmarks/results/NAME.jsonl: a run that is there is not repeated. A
-line holds the overrides it was made with, the run's summary and its test accuracy by round.
+line holds the options it was made with, the run's summary and its test accuracy by round.
 CIFAR-10 is read from FEDDIV_DATA.
 """
 
 import argparse
-import hashlib
 import json
 import os
 import statistics
@@ -23,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from feddiv.config import CheckpointOptions, load_experiment, to_toml
+from feddiv.config import CheckpointOptions, Experiment, load_experiment
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -77,14 +76,20 @@ class Job:
         return [self.preset, *METHODS[self.method], f"seed={self.seed}", "against=[]"]
 
     @property
-    def config(self) -> str:
-        """A fingerprint of the resolved experiment: a row made with other options is another.
+    def experiment(self) -> Experiment:
+        """What the command runs."""
+        return load_experiment(self.preset, self.arguments[1:])
+
+    def made(self, row: dict[str, Any]) -> bool:
+        """Whether the row was made with the options of today; keys that are new count as unset.
 
         How often a checkpoint is written and the wording of a preset change no number.
         """
-        experiment = load_experiment(self.preset, self.arguments[1:])
-        plain = experiment.model_copy(update={"checkpoint": CheckpointOptions(), "description": ""})
-        return hashlib.sha256(to_toml(plain).encode()).hexdigest()[:16]
+        if "options" not in row:
+            return False
+        idle = {"checkpoint": CheckpointOptions(), "description": ""}
+        then = load_experiment(row["options"])
+        return then.model_copy(update=idle) == self.experiment.model_copy(update=idle)
 
     def run(self) -> dict[str, Any]:
         """Run it in a folder that is thrown away, and keep its numbers."""
@@ -101,7 +106,7 @@ class Job:
                 "preset": self.preset,
                 "method": self.method,
                 "seed": self.seed,
-                "config": self.config,
+                "options": self.experiment.model_dump(mode="json", exclude_none=True),
                 "command": f"feddiv run {' '.join(self.arguments)}",
                 "date": datetime.now(UTC).date().isoformat(),
                 "summary": json.loads((out / "summary.json").read_text()),
@@ -114,7 +119,7 @@ def finished(file: Path) -> dict[Job, dict[str, Any]]:
     lines = file.read_text().splitlines() if file.exists() else []
     rows = [json.loads(line) for line in lines]
     jobs = {Job(row["preset"], row["method"], row["seed"]): row for row in rows}
-    return {job: row for job, row in jobs.items() if row["config"] == job.config}
+    return {job: row for job, row in jobs.items() if job.made(row)}
 
 
 def table(study: Study, rows: dict[Job, dict[str, Any]]) -> str:
