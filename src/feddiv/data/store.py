@@ -26,13 +26,19 @@ class Split:
         """The same samples on this device."""
         return Split(self.inputs.to(device), self.labels.to(device))
 
+    def chosen(self, rows: Tensor) -> "Split":
+        """These samples only."""
+        return Split(self.inputs[rows], self.labels[rows])
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """What a source gives: training and test samples, and how to normalise and augment them.
 
     `train.labels` are the labels as the source gives them; `truth` holds the true labels of the
-    training samples, or None where nobody knows them.
+    training samples, or None where nobody knows them. Where the data itself says which client a
+    training sample belongs to, `clients` has their names and `holder` the number of each sample's,
+    int64 [N].
     """
 
     name: str
@@ -43,6 +49,8 @@ class Dataset:
     std: tuple[float, ...]
     augment: Augment
     truth: Tensor | None
+    clients: tuple[str, ...] = ()
+    holder: Tensor | None = None
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -58,3 +66,12 @@ class Dataset:
     def on(self, device: torch.device) -> "Dataset":
         """The same data with its tensors on this device."""
         return replace(self, train=self.train.on(device), test=self.test.on(device))
+
+    def chosen(self, rows: Tensor) -> "Dataset":
+        """The same data with these training samples only."""
+        return replace(
+            self,
+            train=self.train.chosen(rows),
+            truth=None if self.truth is None else self.truth[rows],
+            holder=None if self.holder is None else self.holder[rows],
+        )

@@ -9,7 +9,7 @@ import torch
 
 from feddiv.data.options import DataOptions
 from feddiv.data.sources import cifar10, digits, npz
-from feddiv.data.store import Dataset, Split
+from feddiv.data.store import Dataset
 from feddiv.data.transform import Augment
 from feddiv.errors import UserError
 from feddiv.randomness import Streams
@@ -17,17 +17,27 @@ from feddiv.randomness import Streams
 
 @dataclass(frozen=True)
 class Source:
-    """A kind of data by name; `load` gives all of it, before any choice of the run."""
+    """A kind of data by name; `load` gives all of it, before any choice of the run.
+
+    `takes` names the keys of `DataOptions` that the source reads itself.
+    """
 
     name: str
     summary: str
     load: Callable[[DataOptions], Dataset]
+    takes: frozenset[str] = frozenset({"path"})
 
+
+NOTHING: Final[frozenset[str]] = frozenset()
+# What `load_dataset` does for every source.
+COMMON: Final = frozenset({"source", "augment", "images", "test_images", "draw"})
 
 SOURCES: Final[dict[str, Source]] = {
     source.name: source
     for source in (
-        Source("digits", "1,797 hand-written digits, 8x8, built in, no download", digits.load),
+        Source(
+            "digits", "1,797 hand-written digits, 8x8, built in, no download", digits.load, NOTHING
+        ),
         Source("cifar10", "CIFAR-10, 60,000 images, 32x32, from its python files", cifar10.load),
         Source("npz", "your own images or feature vectors in one .npz file", npz.load),
     )
@@ -38,18 +48,31 @@ def load_dataset(options: DataOptions, seed_streams: Streams) -> Dataset:
     """The data set of a run: the source's data, its subset and its augmentation."""
     if options.source not in SOURCES:
         raise UserError(f"data.source={options.source}: allowed are {', '.join(SOURCES)}")
-    dataset = SOURCES[options.source].load(options)
+    source = SOURCES[options.source]
+    _check_keys(options, source)
+    dataset = source.load(options)
     if options.augment is not None:
         _check_augment(options.augment, dataset)
         dataset = replace(dataset, augment=options.augment)
     if options.images is not None:
         kept = _choose(len(dataset.train), options.images, "images", seed_streams)
-        truth = None if dataset.truth is None else dataset.truth[kept]
-        dataset = replace(dataset, train=_rows(dataset.train, kept), truth=truth)
+        dataset = dataset.chosen(kept)
     if options.test_images is not None:
         kept = _choose(len(dataset.test), options.test_images, "test_images", seed_streams)
-        dataset = replace(dataset, test=_rows(dataset.test, kept))
+        dataset = replace(dataset, test=dataset.test.chosen(kept))
     return dataset
+
+
+def _check_keys(options: DataOptions, source: Source) -> None:
+    """A key that the source would not look at is a mistake."""
+    for key, value in options:
+        unset = type(options).model_fields[key].default
+        if value != unset and key not in source.takes | COMMON:
+            keys = ", ".join(f"data.{name}" for name in sorted(source.takes)) or "none"
+            raise UserError(
+                f"data.{key}={value}: data.source={source.name} has no use for it; "
+                f"keys of its own: {keys}"
+            )
 
 
 def _check_augment(augment: Augment, dataset: Dataset) -> None:
@@ -69,7 +92,3 @@ def _choose(samples: int, wanted: int, key: str, streams: Streams) -> torch.Tens
         raise UserError(f"data.{key}={wanted}: there are only {samples} samples")
     chosen = streams.numpy(key).choice(samples, size=wanted, replace=False)
     return torch.from_numpy(np.sort(chosen))
-
-
-def _rows(split: Split, rows: torch.Tensor) -> Split:
-    return Split(split.inputs[rows], split.labels[rows])
