@@ -7,7 +7,7 @@ rho = `reliability`.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,10 @@ from torch import nn
 from feddiv.learning.average import RunningMean, StateDict, Weights
 from feddiv.learning.predict import predict_global, predict_local
 from feddiv.learning.score import minmax
-from feddiv.learning.train import Selection, TrainOptions, cross_entropy, everything, sgd, train
+from feddiv.learning.train import Selection, cross_entropy, everything, sgd, train
 from feddiv.learning.trust import trust
 from feddiv.methods.contract import (
     Assessment,
-    Budget,
     Client,
     Declared,
     Exchange,
@@ -35,7 +34,6 @@ from feddiv.methods.contract import (
     Replies,
     Stage,
     Visit,
-    choose_clients,
 )
 from feddiv.methods.parts import (
     DIVERGENCE,
@@ -85,11 +83,7 @@ class FedRN(Method[FedRNState, FedRNMemory]):
     summary = "labels judged together with models of reliable neighbours"
     paper = "Kim et al., CIKM 2022"
     Options = FedRNOptions
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
-
-    def __init__(self, options: FedRNOptions, training: TrainOptions, budget: Budget) -> None:
-        super().__init__(options, training, budget)
-        self.options = options
+    options: FedRNOptions
 
     # The server
 
@@ -107,7 +101,7 @@ class FedRN(Method[FedRNState, FedRNMemory]):
         """After warm-up everyone also receives the models of its neighbours."""
         if moment.exchange:
             return None
-        chosen = choose_clients(state.sizes, self.budget.visits(len(state.sizes)), rng)
+        chosen = self.choose(state.sizes, rng)
         message = Message(moment.stage, {"net": state.net})
         if moment.stage == "warmup":
             return Exchange(chosen, message)
@@ -130,13 +124,11 @@ class FedRN(Method[FedRNState, FedRNMemory]):
         models, expertise = dict(state.models), dict(state.expertise)
         probes = dict(state.probes)
         for reply in replies:
-            if reply.weights is None or "net" not in reply.weights:
+            if reply.weights is None:
                 continue
-            net = reply.weights["net"]
-            total.add({"net": net}, reply.samples)
-            if not reply.payload.keys() >= {"expertise", "probe"}:
-                continue  # without them it is nobody's neighbour
-            models[reply.client] = self.shelf.put(f"server-{reply.client:06d}", net)
+            total.add(reply.weights, reply.samples)
+            label = f"server-{reply.client:06d}"
+            models[reply.client] = self.shelf.put(label, reply.weights["net"])
             expertise[reply.client] = float(reply.payload["expertise"])
             probes[reply.client] = np.asarray(reply.payload["probe"], np.float64)
         mean = total.mean()
