@@ -71,9 +71,10 @@ class FedRNState:
 
 @dataclass(frozen=True)
 class FedRNMemory:
-    """A client's own model of its last visit."""
+    """What a client keeps of its last visit; it never leaves the client."""
 
-    net: StateDict
+    net: StateDict  # M_k
+    p_clean: Array | None = None  # what it and its neighbours made of its labels [n]
 
 
 class FedRN(Method[FedRNState, FedRNMemory]):
@@ -141,18 +142,21 @@ class FedRN(Method[FedRNState, FedRNMemory]):
         self, client: Client, memory: FedRNMemory | None, received: Message, rng: Streams
     ) -> Visit[FedRNMemory]:
         """Judge the labels together, train the global model on those that are trusted."""
-        samples, diary = client.samples, {}
+        samples, diary, p_clean = client.samples, {}, None
         select = everything(samples)
         if received.kind == "train":
             trusts = self._trusts(client, memory, received, rng)
-            clean = kept(np.average(trusts, axis=0, weights=received.payload["reliability"] + TINY))
+            reliabilities = received.payload["reliability"] + TINY
+            p_clean = np.average(trusts, axis=0, weights=reliabilities)
+            clean = kept(p_clean)
             diary = flagged_diary(samples, samples.given.numpy(), ~clean)
             select = only(clean, samples.given)
         net = client.net(received.weights["net"])
         train(net, samples, select, cross_entropy, self.training, rng)
         reply = trained_reply(client, net, received)
         payload = self._self_portrait(client, net, rng)
-        return Visit(replace(reply, payload=payload), FedRNMemory(copy_of(net)), diary)
+        memory = FedRNMemory(copy_of(net), p_clean)
+        return Visit(replace(reply, payload=payload), memory, diary)
 
     def _trusts(
         self, client: Client, memory: FedRNMemory | None, received: Message, rng: Streams
@@ -206,13 +210,19 @@ class FedRN(Method[FedRNState, FedRNMemory]):
         return {**DIVERGENCE, "expertise": Declared((), 0.0, 1.0), "probe": probe}
 
     def assess(self, client: Client, memory: FedRNMemory | None, received: Message) -> Assessment:
-        """The global model's predictions, and the trust of the client's own model."""
-        given = client.samples.given.numpy()
+        """The global model's predictions, and what the client last judged with its neighbours.
+
+        Their models are not sent once more. Who has not judged yet trusts its own model alone or,
+        if it was never visited, the global one.
+        """
         logits = predict_global(client.net(received.weights["net"]), client.samples)
+        predicted, given = logits.argmax(axis=1), client.samples.given.numpy()
         if memory is None:
-            return Assessment(logits.argmax(axis=1), trust(logits, given))
-        own = predict_local(client.net(memory.net, "own"), client.samples)
-        return Assessment(logits.argmax(axis=1), trust(own, given))
+            return Assessment(predicted, trust(logits, given))
+        if memory.p_clean is None:
+            own = predict_local(client.net(memory.net, "own"), client.samples)
+            return Assessment(predicted, trust(own, given))
+        return Assessment(predicted, memory.p_clean)
 
 
 def reliability(
