@@ -36,7 +36,7 @@ def seven_wide(input_shape, classes):
         (["method.variant=magic"], "'magic' is unknown"),
         (["partition.name=[1]"], "partition.name=[1] is unknown"),
         (["noise.name=brown"], "noise.name='brown' is unknown"),
-        (["data.source=mnist"], "data.source=mnist"),
+        (["data.source=minst"], "data.source=minst"),
         (["model.name=vgg"], "model.name='vgg' is no net"),
         (["model.name=no.such.module:net"], "cannot be imported"),
         (["against=['fedmagic']"], "'fedmagic' is unknown"),

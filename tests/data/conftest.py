@@ -1,4 +1,4 @@
-"""Small data sets, and the real CIFAR-10 where the machine has it."""
+"""Small data sets, and the real CIFAR where the machine has it."""
 
 import os
 import shutil
@@ -15,25 +15,32 @@ import torch
 from feddiv.data import Augment, Dataset, Split
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
-FOLDER = "cifar-10-batches-py"
 
 
 @pytest.fixture(scope="session")
 def cifar_folder() -> Path:
     """The folder that holds cifar-10-batches-py, unpacked once and kept for later sessions."""
+    return unpacked("cifar-10", "cifar-10-batches-py")
+
+
+@pytest.fixture(scope="session")
+def cifar100_folder() -> Path:
+    """The folder that holds cifar-100-python, unpacked once and kept for later sessions."""
+    return unpacked("cifar-100", "cifar-100-python")
+
+
+def unpacked(name: str, folder: str) -> Path:
     if not (SHARED / "unpack.py").exists():
-        pytest.skip(f"no CIFAR-10 at {SHARED}")
+        pytest.skip(f"no {name} at {SHARED}")
     cache = Path(tempfile.gettempdir()) / f"feddiv-tests-{os.getuid()}"
-    if not (cache / FOLDER / ".whole").exists():
+    if not (cache / folder / ".whole").exists():
         cache.mkdir(exist_ok=True)
         fresh = Path(tempfile.mkdtemp(dir=cache))
-        subprocess.run(
-            [sys.executable, SHARED / "unpack.py", fresh, "cifar-10"], check=True, timeout=300
-        )
+        subprocess.run([sys.executable, SHARED / "unpack.py", fresh, name], check=True, timeout=300)
         try:
-            (fresh / FOLDER).rename(cache / FOLDER)
+            (fresh / folder).rename(cache / folder)
         except OSError:
-            assert (cache / FOLDER / ".whole").exists(), "another test process was faster"
+            assert (cache / folder / ".whole").exists(), "another test process was faster"
         shutil.rmtree(fresh)
     return cache
 

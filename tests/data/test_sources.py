@@ -1,5 +1,6 @@
 import hashlib
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,8 @@ import torch
 from pydantic import ValidationError
 
 from feddiv.data import SOURCES, Augment, DataOptions, Dataset, load_dataset
-from feddiv.data.sources import cifar10
+from feddiv.data.catalogue import CIFAR10
+from feddiv.data.places import cache_folder, find
 from feddiv.errors import UserError
 from feddiv.randomness import Streams
 
@@ -114,20 +116,20 @@ def test_cifar10_is_read_from_its_python_files(
     assert data.mean == (0.485, 0.456, 0.406)
     assert data.truth is data.train.labels
 
-    monkeypatch.setenv("FEDDIV_DATA", str(cifar_folder / cifar10.FOLDER))
-    assert cifar10.find_folder(None) == cifar_folder / cifar10.FOLDER
+    monkeypatch.setenv("FEDDIV_DATA", str(cifar_folder / CIFAR10.folder))
+    assert find(CIFAR10) == cifar_folder / CIFAR10.folder
 
 
 def test_a_damaged_cifar_file_is_named(cifar_folder: Path, tmp_path: Path) -> None:
-    folder = tmp_path / cifar10.FOLDER
+    folder = tmp_path / CIFAR10.folder
     folder.mkdir()
-    for name in cifar10.MD5:
-        (folder / name).symlink_to(cifar_folder / cifar10.FOLDER / name)
+    for name in (piece.name for piece in CIFAR10.pieces):
+        (folder / name).symlink_to(cifar_folder / CIFAR10.folder / name)
     broken = folder / "data_batch_1"
     broken.unlink()
     with pytest.raises(UserError, match=r"data_batch_1: missing; unpack"):
         load(source="cifar10", path=tmp_path)
-    shutil.copy(cifar_folder / cifar10.FOLDER / "data_batch_1", broken)
+    shutil.copy(cifar_folder / CIFAR10.folder / "data_batch_1", broken)
     with broken.open("r+b") as file:
         file.seek(1_000_000)
         file.write(b"\x00\x01\x02")
@@ -139,7 +141,8 @@ def test_a_missing_cifar_folder_is_explained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("FEDDIV_DATA", raising=False)
-    with pytest.raises(UserError, match=r"set data\.path or FEDDIV_DATA"):
+    monkeypatch.setenv("FEDDIV_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(UserError, match=r"feddiv data get cifar10`, or set data\.path or FEDDIV_"):
         load(source="cifar10")
     with pytest.raises(UserError, match=r"data\.path=.*nowhere: there is no such folder"):
         load(source="cifar10", path=tmp_path / "nowhere")
@@ -148,10 +151,63 @@ def test_a_missing_cifar_folder_is_explained(
         load(source="cifar10")
 
 
+def test_the_cache_is_looked_at_last(
+    cifar_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FEDDIV_DATA", raising=False)
+    monkeypatch.setenv("FEDDIV_CACHE", str(cifar_folder))
+    assert find(CIFAR10) == cifar_folder / CIFAR10.folder
+    (tmp_path / "other").mkdir()
+    monkeypatch.setenv("FEDDIV_DATA", str(tmp_path / "other"))
+    assert find(CIFAR10) == cifar_folder / CIFAR10.folder
+    (tmp_path / "other" / CIFAR10.folder).mkdir()
+    assert find(CIFAR10) == tmp_path / "other" / CIFAR10.folder
+    with pytest.raises(UserError, match=r"data\.path=.*: holds no cifar-10-batches-py; "):
+        find(CIFAR10, tmp_path)
+    monkeypatch.setenv("FEDDIV_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(UserError, match=r"FEDDIV_DATA=.*nowhere: there is no such folder"):
+        find(CIFAR10)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the rules of XDG")
+def test_the_cache_is_where_the_platform_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FEDDIV_CACHE", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert cache_folder() == Path("/somewhere/feddiv")
+    for not_absolute in ("", "relative"):
+        monkeypatch.setenv("XDG_CACHE_HOME", not_absolute)
+        assert cache_folder() == tmp_path / ".cache" / "feddiv"
+    monkeypatch.setenv("FEDDIV_CACHE", "~/mine")
+    assert cache_folder() == tmp_path / "mine"
+
+
+def test_cifar100_is_read_with_its_fine_labels(cifar100_folder: Path) -> None:
+    data = load(source="cifar100", path=cifar100_folder)
+    assert (len(data.train), len(data.test)) == (50_000, 10_000)
+    assert data.input_shape == (3, 32, 32)
+    assert data.classes[:3] == ("apple", "aquarium_fish", "baby")
+    assert len(data.classes) == 100
+    assert torch.bincount(data.train.labels).tolist() == [500] * 100
+    assert torch.bincount(data.test.labels).tolist() == [100] * 100
+    assert [data.classes[label] for label in data.train.labels[:3]] == [
+        "cattle",
+        "dinosaur",
+        "apple",
+    ]
+    assert data.augment == Augment(pad=4, flip=True)
+    assert (data.mean, data.std) == ((0.507, 0.487, 0.441), (0.267, 0.256, 0.276))
+    own = data.train.inputs.view(-1, 3).float().mean(0) / 255
+    assert torch.allclose(own, torch.tensor(data.mean), atol=1e-3), "channels are in their order"
+    assert data.truth is data.train.labels
+
+
 def test_a_cifar_pickle_is_not_read_before_its_checksum(tmp_path: Path) -> None:
-    folder = tmp_path / cifar10.FOLDER
+    folder = tmp_path / CIFAR10.folder
     folder.mkdir()
-    for name in cifar10.MD5:
+    for name in (piece.name for piece in CIFAR10.pieces):
         np.save(folder / f"{name}.npy", np.zeros(1))
         (folder / f"{name}.npy").rename(folder / name)
     with pytest.raises(UserError, match=r"batches\.meta: wrong checksum"):

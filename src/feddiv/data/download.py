@@ -165,7 +165,8 @@ def _receive(answer: Any, wanted: Download, part: Path, progress: Progress) -> N
     progress.begins(wanted.name, wanted.size, present)
     # A server that ignores Range sends the file from its beginning.
     with part.open("ab" if goes_on else "wb", buffering=0) as file:
-        while chunk := _read(answer):
+        # Where the length was not said, the end is when no more comes.
+        while (present < wanted.size or not length) and (chunk := _read(answer)):
             present += len(chunk)
             if present > wanted.size:
                 raise _Hopeless(f"sends more than the {wanted.size:,} bytes of the published file")
@@ -176,9 +177,9 @@ def _receive(answer: Any, wanted: Download, part: Path, progress: Progress) -> N
 
 
 def _read(answer: Any) -> bytes:
-    """The next bytes; an error here is the connection's, not the disk's."""
+    """The bytes that have come, so that a stop loses none of them; an error here is the connection's, not the disk's."""
     try:
-        return bytes(answer.read(_CHUNK))
+        return bytes(answer.read1(_CHUNK))
     except (OSError, http.client.HTTPException) as error:
         raise _Passing(_words(error)) from None
 

@@ -44,14 +44,16 @@ def get(
                 f"({copy.problems[0]}); remove it or unset {copy.place.setting}"
             )
     cache = cache_folder()
+    folder = cache / benchmark.folder
+    made = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         return _get(benchmark, cache, url, progress or Progress(), waits)
     except OSError as error:
         raise UserError(f"{error.filename or cache}: {error.strerror or error}") from None
     finally:
-        for folder in (cache / benchmark.folder, (cache / benchmark.folder).parent, cache):
+        for each in made:
             with suppress(OSError):
-                folder.rmdir()  # only where nothing came into it
+                each.rmdir()  # only where nothing came into it
 
 
 def _get(
