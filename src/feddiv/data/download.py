@@ -177,7 +177,7 @@ def _receive(answer: Any, wanted: Download, part: Path, progress: Progress) -> N
 
 
 def _read(answer: Any) -> bytes:
-    """The bytes that have come, so that a stop loses none of them; an error here is the connection's, not the disk's."""
+    """The bytes that have come, so that a stop loses none; an error is the connection's."""
     try:
         return bytes(answer.read1(_CHUNK))
     except (OSError, http.client.HTTPException) as error:
