@@ -56,7 +56,7 @@ def check(
     ] = None,
 ) -> None:
     """Print which published data sets are present, whether they are whole, and where."""
-    from feddiv.cli.listing import print_copies
+    from feddiv.cli.copies import print_copies
     from feddiv.data.catalogue import CATALOGUE
     from feddiv.data.integrity import copies
 
