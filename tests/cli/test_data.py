@@ -128,7 +128,7 @@ def test_ctrl_c_keeps_what_has_come(command, web, cache, monkeypatch):
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 130, err
     assert out == ""
     assert err.endswith("stopped; what has come is kept, go on with: feddiv data get tiny\n")
