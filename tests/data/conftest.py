@@ -29,6 +29,14 @@ def cifar100_folder() -> Path:
     return unpacked("cifar-100", "cifar-100-python")
 
 
+@pytest.fixture(scope="session")
+def cifar_n_folder() -> Path:
+    """The folder that holds cifar-n."""
+    if not (SHARED / "cifar-n").exists():
+        pytest.skip(f"no CIFAR-N at {SHARED}")
+    return SHARED
+
+
 def unpacked(name: str, folder: str) -> Path:
     if not (SHARED / "unpack.py").exists():
         pytest.skip(f"no {name} at {SHARED}")

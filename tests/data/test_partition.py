@@ -191,15 +191,19 @@ def test_shards_are_equal_and_go_to_somebody(
         with pytest.raises(UserError, match=f"{samples} training samples are too few"):
             split(options, labels, clients, seed)
         return
-    if samples < clients * per_client * 2 and per_client == 1:
-        with pytest.raises(UserError, match="fewer than min_size=2"):
-            split(options, labels, clients, seed)
-        return
     parts = split(options, labels, clients, seed)
     check_shape(parts, clients, samples)
     sizes = [len(part) for part in parts]
     assert sum(sizes) == samples
     assert max(sizes) - min(sizes) <= per_client
+
+
+def test_shards_too_small_for_the_minimum_are_refused_with_numbers() -> None:
+    # 20 shards of 52 samples: twelve have 3 and eight have 2, so somebody may get 4.
+    labels = np.arange(52) % 4
+    with pytest.raises(UserError, match="leave one with 4 of 52 samples, fewer than min_size=5"):
+        split(Shards(min_size=5), labels, 10, 0)
+    assert min(map(len, split(Shards(min_size=4), labels, 10, 0))) == 4
 
 
 def test_two_shards_are_at_most_three_classes_each() -> None:

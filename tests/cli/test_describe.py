@@ -1,0 +1,61 @@
+import json
+
+import pytest
+
+from feddiv.config import load_experiment
+from feddiv.runs.prepare import drawn
+
+
+def test_describe_shows_every_client(command, tmp_path):
+    outcome = command("data", "describe", "digits-noniid", "clients.count=4", "--out", "mine.png")
+    assert (outcome.code, outcome.err) == (0, "")
+    lines = outcome.out.splitlines()
+    assert lines[0].split() == [
+        "client", "samples", "classes", "noise", "level", "wrong", "largest",
+    ]  # fmt: skip
+    _, draw = drawn(load_experiment("digits-noniid", ["clients.count=4"]))
+    for client, part in enumerate(draw.parts):
+        assert lines[1 + client].split()[:2] == [str(client), str(len(part))]
+        assert f"{draw.levels[client]:.1%}" in lines[1 + client]
+    assert draw.hash in outcome.out
+    assert "mine.png" in outcome.out
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.png"]
+
+
+def test_describe_as_json_is_the_draw_in_numbers(command):
+    outcome = command("data", "describe", "digits-noniid", "seed=3", "--json")
+    assert (outcome.code, outcome.err) == (0, "")
+    told = json.loads(outcome.out)
+    _, draw = drawn(load_experiment("digits-noniid", ["seed=3"]))
+    assert told["draw"] == draw.hash
+    assert [client["samples"] for client in told["clients"]] == [len(part) for part in draw.parts]
+    assert [client["level"] for client in told["clients"]] == draw.levels.tolist()
+    assert {client["kind"] for client in told["clients"]} == {"none", "symmetric"}
+    assert told["classes"] == [str(digit) for digit in range(10)]
+    assert sum(sum(client["counts"]) for client in told["clients"]) == told["samples"] == 1437
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["nowhere"], "'nowhere' is no file and no preset"),
+        (["noise.name=human"], "there are no human labels for digits"),
+        (["noise.name=open_set", "noise.rho=1"], "noise.source has to name"),
+        (["noise.name=pair", "noise.level=0.5"], "level has no meaning with levels=bernoulli"),
+        (["noise.name=pair", "noise.map=back"], "allowed are next, cifar10"),
+        (["noise.name=mixed"], "noise.kinds has to list"),
+        (["noise.name=mixed", "noise.kinds=['loud']"], "noise.kinds: 'loud' is unknown"),
+        (["partition.name=natural"], "does not say which client"),
+        (["partition.name=annotator"], "digits has no known annotators"),
+        (["partition.name=quantity", "partition.exponent=9"], "smallest of 10 clients 0 of 1437"),
+        (["partition.name=dirichlet", "partition.min_size=140"], "best smallest client"),
+        (
+            ["partition.name=shards", "partition.per_client=500"],
+            "1437 training samples are too",
+        ),
+        (["--out", "picture.doc"], "a picture's name ends in .png"),
+        (["--out", "no/where.png"], "there is no folder no"),
+    ],
+)
+def test_bad_input(refused, settings, said):
+    assert said in refused("data", "describe", *settings)

@@ -1,0 +1,253 @@
+"""The paper's settings: what the presets say, and what the draws they make look like."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from feddiv.config import Experiment, load_experiment, presets, to_toml
+from feddiv.data import Augment, Dataset, Draw, Split, make_draw
+from feddiv.errors import UserError
+from feddiv.randomness import Streams
+
+CIFAR10_IID = {
+    f"cifar10-iid-{rho}-{tau}": (rho, tau) for rho in (0.4, 0.6, 0.8) for tau in (0.0, 0.5)
+}
+CIFAR10_NONIID = {
+    "cifar10-noniid-0.7-10": (0.7, 10),
+    "cifar10-noniid-0.7-1": (0.7, 1),
+    "cifar10-noniid-0.3-10": (0.3, 10),
+}
+CIFAR100_IID = {f"cifar100-iid-{rho}-0.5": rho for rho in (0.4, 0.6, 0.8)}
+CIFAR100_NONIID = "cifar100-noniid-0.7-10"
+CELLS = [*CIFAR10_IID, *CIFAR10_NONIID, *CIFAR100_IID, CIFAR100_NONIID]
+
+
+def common(found: Experiment) -> tuple[object, ...]:
+    """Clients, share in a round, rounds, net, batch, lr, warm-up."""
+    clients, train = found.clients, found.train
+    return (
+        clients.count,
+        clients.fraction,
+        found.rounds,
+        found.model.name,
+        train.batch,
+        train.lr,
+        found.warmup.iterations,
+    )
+
+
+def test_the_papers_cells_are_all_there() -> None:
+    assert {*CELLS, "clothing1m", "cifar100n-annotators"} <= presets().keys()
+    assert len(CELLS) == 13
+
+
+@pytest.mark.parametrize("name", [*CELLS, "clothing1m"])
+def test_constants_of_the_benchmark(name: str) -> None:
+    found = load_experiment(name)
+    assert (
+        common(found)
+        == {
+            "cifar10": (100, 0.1, 1000, "resnet18", 10, 0.03, 5),
+            "cifar100": (50, 0.1, 1000, "resnet34", 10, 0.01, 10),
+            "clothing1m": (500, 0.02, 200, "resnet50", 16, 0.001, 2),
+        }[name.partition("-")[0]]
+    )
+    assert (found.train.epochs, found.train.momentum, found.train.weight_decay) == (5, 0.5, 0.0)
+    assert found.data.source == name.partition("-")[0]
+    assert found.data.images is None
+    assert found.against == ()
+
+
+def settings(name: str) -> dict[str, object]:
+    found = load_experiment(name)
+    return {**found.partition.model_dump(), **found.noise.model_dump(exclude={"name"})}
+
+
+@pytest.mark.parametrize("name", CIFAR10_IID)
+def test_cifar10_iid(name: str) -> None:
+    rho, tau = CIFAR10_IID[name]
+    assert settings(name).items() >= {"name": "iid", "rho": rho, "tau": tau}.items()
+
+
+@pytest.mark.parametrize("name", CIFAR10_NONIID)
+def test_cifar10_noniid(name: str) -> None:
+    p, alpha = CIFAR10_NONIID[name]
+    wanted = {"name": "bernoulli_dirichlet", "p": p, "alpha": alpha, "rho": 0.6, "tau": 0.5}
+    assert settings(name).items() >= wanted.items()
+
+
+def test_cifar100() -> None:
+    for name, rho in CIFAR100_IID.items():
+        assert settings(name).items() >= {"name": "iid", "rho": rho, "tau": 0.5}.items()
+    wanted = {"name": "bernoulli_dirichlet", "p": 0.7, "alpha": 10.0, "rho": 0.4, "tau": 0.0}
+    assert settings(CIFAR100_NONIID).items() >= wanted.items()
+    assert settings("clothing1m").items() >= {"p": 0.7, "alpha": 10.0}.items()
+    assert load_experiment("clothing1m").noise.name == "none"
+
+
+# Draws
+
+
+def labelled(name: str, classes: int) -> Dataset:
+    """As many labels as CIFAR has, in an order of chance: all that partition and noise look at."""
+    labels = torch.from_numpy(np.random.default_rng(0).permutation(np.arange(50_000) % classes))
+    split = Split(torch.zeros(50_000, 1), labels)
+    names = tuple(str(number) for number in range(classes))
+    return Dataset(name, names, split, split, (0.0,), (1.0,), Augment(), labels)
+
+
+@pytest.fixture(scope="module")
+def data() -> dict[str, Dataset]:
+    return {"cifar10": labelled("cifar10", 10), "cifar100": labelled("cifar100", 100)}
+
+
+def draw_of(name: str, data: dict[str, Dataset], seed: int = 0) -> Draw:
+    found = load_experiment(name, {"seed": seed})
+    dataset = data[found.data.source]
+    draw = make_draw(
+        dataset, found.partition, found.noise, found.clients.count, Streams(found.seed)
+    )
+    draw.check(dataset)
+    return draw
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_noise_rates_of_a_draw(name: str, data: dict[str, Dataset]) -> None:
+    found = load_experiment(name)
+    rho, tau = settings(name)["rho"], settings(name)["tau"]
+    assert isinstance(rho, float)
+    assert isinstance(tau, float)
+    classes = len(data[found.data.source].classes)
+    noisy = []
+    for seed in range(5):
+        draw = draw_of(name, data, seed)
+        assert draw.levels is not None
+        assert draw.truth is not None
+        noisy += list(draw.levels)
+        assert ((draw.levels == 0) | (draw.levels >= tau)).all()
+        for part, level in zip(draw.parts, draw.levels, strict=True):
+            wrong = level * (1 - 1 / classes)
+            bound = 5 * np.sqrt(wrong * (1 - wrong) / len(part)) + 1e-3
+            assert abs(np.mean(draw.given[part] != draw.truth[part]) - wrong) < bound
+    levels = np.array(noisy)
+    # 500 or 250 clients: four standard deviations of a coin of 0.4 are 0.12 at most.
+    assert np.mean(levels > 0) == pytest.approx(rho, abs=0.12)
+    assert levels[levels > 0].mean() == pytest.approx((1 + tau) / 2, abs=0.15 * (1 - tau))
+
+
+@pytest.mark.parametrize("name", [*CIFAR10_IID, *CIFAR100_IID])
+def test_iid_clients_have_equal_sizes_and_every_class(name: str, data: dict[str, Dataset]) -> None:
+    draw = draw_of(name, data)
+    size = 500 if name.startswith("cifar10-") else 1000
+    assert [len(part) for part in draw.parts] == [size] * (50_000 // size)
+    assert draw.truth is not None
+    classes = len(data[load_experiment(name).data.source].classes)
+    for part in draw.parts:
+        counts = np.bincount(draw.truth[part], minlength=classes)
+        # Not stratified: hypergeometric around 50 or 10 of a class.
+        assert counts.std() > 0
+        assert abs(counts - size / classes).max() < 6 * np.sqrt(size / classes)
+
+
+@pytest.mark.parametrize("name", [*CIFAR10_NONIID, CIFAR100_NONIID])
+def test_noniid_clients_hold_the_classes_of_their_coins(
+    name: str, data: dict[str, Dataset]
+) -> None:
+    draw = draw_of(name, data)
+    p, alpha = settings(name)["p"], settings(name)["alpha"]
+    assert draw.truth is not None
+    classes = len(data[load_experiment(name).data.source].classes)
+    sizes = np.array([len(part) for part in draw.parts])
+    assert sizes.sum() == 50_000
+    assert sizes.min() >= 2
+    counts = np.array([np.bincount(draw.truth[part], minlength=classes) for part in draw.parts])
+    assert (counts.sum(axis=0) == 50_000 // classes).all()
+    assert (counts > 0).any(axis=1).all()
+    # A client lacks a class by its coin, or (alpha 1) by a very small share.
+    assert np.mean(counts > 0) == pytest.approx(p, abs=0.05)
+    # Among owners shares are Dirichlet(alpha): std / mean is about 1 / sqrt(alpha).
+    spread = np.mean([c[c > 0].std() / c[c > 0].mean() for c in counts.T])
+    multinomial = 1 / np.mean([c[c > 0].mean() for c in counts.T])
+    assert isinstance(alpha, float)
+    assert spread == pytest.approx(np.sqrt(1 / alpha + multinomial), rel=0.25)
+
+
+# Presets on top of others
+
+
+def test_another_choice_drops_the_options_of_the_base(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(
+        """
+        base = "digits-noniid"
+        rounds = 7
+        [noise]
+        name = "pair"
+        levels = "constant"
+        level = 0.2
+        [partition]
+        alpha = 1.0
+        """
+    )
+    found = load_experiment(file)
+    base = load_experiment("digits-noniid")
+    assert found.rounds == 7
+    assert found.noise.model_dump(exclude_none=True)["level"] == 0.2
+    assert found.partition.model_dump() == base.partition.model_dump() | {"alpha": 1.0}
+    assert (found.model, found.train, found.clients) == (base.model, base.train, base.clients)
+    assert "base" not in to_toml(found)
+    assert load_experiment({"base": "digits-noniid", "rounds": 7}).rounds == 7
+
+
+@pytest.mark.parametrize("base", ["'nowhere'", "3", "'own.toml'"])
+def test_a_base_that_is_no_preset_is_refused(base: str, tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(f"base = {base}")
+    with pytest.raises(UserError, match=r"base=.* is no preset; there are .*quickstart"):
+        load_experiment(tmp_path / "own.toml")
+
+
+# How many clients
+
+
+def test_clients_are_counted_by_the_user_or_by_the_data() -> None:
+    assert load_experiment().clients.count == 10
+    assert load_experiment(None, ["clients.fraction=0.2"]).clients.count == 10
+    natural = load_experiment("quickstart", ["partition.name=natural"])
+    assert natural.clients.count is None
+    assert load_experiment(natural) == natural
+    counted = load_experiment("quickstart", ["partition.name=natural", "clients.count=7"])
+    assert counted.clients.count == 7
+    assert load_experiment(natural, ["partition.name=iid"]).clients.count == 10
+    with pytest.raises(UserError, match=r"clients\.count=0"):
+        load_experiment("quickstart", ["partition.name=natural", "clients.count=0"])
+
+
+def test_paths_of_every_section_mean_the_same_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    kinds = [{"name": "human", "path": "b"}, {"name": "open_set", "source": "npz", "path": "c"}]
+    found = load_experiment(
+        None,
+        {
+            "data.path": "a",
+            "noise.name": "mixed",
+            "noise.kinds": kinds,
+            "partition.name": "annotator",
+            "partition.path": "d",
+        },
+    ).from_anywhere()
+    text = to_toml(found)
+    for folder in "abcd":
+        assert f'"{tmp_path / folder}"' in text
+    assert load_experiment(found) == found
+
+
+def test_an_unknown_key_in_a_list_of_kinds_names_what_is_allowed() -> None:
+    with pytest.raises(UserError) as caught:
+        load_experiment(None, ["noise.name=mixed", 'noise.kinds=["none", {name="pair", rate=1}]'])
+    message = str(caught.value)
+    assert message.startswith("noise.kinds.1.rate is an unknown key; allowed here: name, levels")
+    assert "map" in message
