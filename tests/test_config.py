@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from feddiv.config import Experiment, load_experiment, presets, to_toml
+from feddiv.config import Experiment, load_experiment, to_toml
 from feddiv.errors import UserError
 from feddiv.methods.registry import METHODS
+from feddiv.presets import presets
 
 
 def options(*overrides: str, source: str | Path | None = None) -> Experiment:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from feddiv.config import Experiment, load_experiment, presets, to_toml
+from feddiv.config import Experiment, load_experiment, to_toml
 from feddiv.data import Augment, Dataset, Draw, Split, make_draw
 from feddiv.errors import UserError
+from feddiv.presets import presets
 from feddiv.randomness import Streams
 
 CIFAR10_IID = {

@@ -3,7 +3,6 @@
 import copy
 import tomllib
 from collections.abc import Iterable, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -31,6 +30,7 @@ from feddiv.methods.registry import (
 from feddiv.nets import ModelOptions
 from feddiv.nets.compute import Device, Precision
 from feddiv.options import Options
+from feddiv.presets import presets, read_toml
 
 # Choosing another of these drops the section's other options: they belong to the old choice.
 CHOICES = ("method.name", "method.variant", "partition.name", "noise.name", "data.source")
@@ -267,25 +267,10 @@ def to_toml(experiment: Experiment) -> str:
     return tomli_w.dumps(experiment.model_dump(mode="json", exclude_none=True))
 
 
-def presets() -> dict[str, str]:
-    """Preset names and their descriptions."""
-    files = sorted(_preset_folder().iterdir(), key=lambda file: file.name)
-    trees = {
-        file.name.removesuffix(".toml"): tomllib.loads(file.read_text(encoding="utf-8"))
-        for file in files
-        if file.name.endswith(".toml")
-    }
-    return {name: tree.get("description", "") for name, tree in trees.items()}
-
-
-def _preset_folder() -> Any:
-    return resources.files("feddiv") / "presets"
-
-
 def _tree(source: Source) -> dict[str, Any]:
     if isinstance(source, Experiment):
         return source.model_dump(mode="json", exclude_none=True)
-    tree = _read(source) if isinstance(source, str | Path) else copy.deepcopy(dict(source))
+    tree = read_toml(source) if isinstance(source, str | Path) else copy.deepcopy(dict(source))
     base = tree.pop("base", None)
     return tree if base is None else _on_top(_base(base), tree)
 
@@ -304,27 +289,6 @@ def _on_top(base: dict[str, Any], tree: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(chosen, Mapping) and field in chosen:
             _choose(base, key, chosen[field])
     return _merged(base, tree)
-
-
-def _read(source: str | Path) -> dict[str, Any]:
-    path = Path(source)
-    if source in presets():
-        text = (_preset_folder() / f"{source}.toml").read_text(encoding="utf-8")
-    elif path.suffix == ".toml" or path.exists():
-        try:
-            text = path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"config file {path}: {error.strerror or error}") from None
-        except UnicodeDecodeError as error:
-            raise UserError(f"config file {path} is not TOML: {error}") from None
-    else:
-        raise UserError(
-            f"{str(source)!r} is no file and no preset; there are {', '.join(presets())}"
-        )
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"config file {source} is not TOML: {error}") from None
 
 
 def _parsed(item: str) -> tuple[str, Any]:

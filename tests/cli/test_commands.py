@@ -4,10 +4,11 @@ import re
 import pytest
 
 import feddiv
-from feddiv.config import load_experiment, presets
+from feddiv.config import load_experiment
 from feddiv.data import NOISES, PARTITIONS, SOURCES
 from feddiv.methods.registry import METHODS
 from feddiv.nets import NETS
+from feddiv.presets import presets
 
 
 def test_run_writes_a_folder_and_names_it(command, tiny, tmp_path):

@@ -6,10 +6,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from feddiv.config import presets
 from feddiv.data import NOISES, PARTITIONS, SOURCES
 from feddiv.methods.registry import METHODS, default_variant, full_name
 from feddiv.nets import NETS
+from feddiv.presets import presets
 
 Rows = Mapping[str, str]
 

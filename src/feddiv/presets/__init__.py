@@ -1,0 +1,45 @@
+"""TOML files that describe experiments: those that come with feddiv, and a user's own."""
+
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from feddiv.errors import UserError
+
+
+def presets() -> dict[str, str]:
+    """Preset names and their descriptions."""
+    files = sorted(_preset_folder().iterdir(), key=lambda file: file.name)
+    trees = {
+        file.name.removesuffix(".toml"): tomllib.loads(file.read_text(encoding="utf-8"))
+        for file in files
+        if file.name.endswith(".toml")
+    }
+    return {name: tree.get("description", "") for name, tree in trees.items()}
+
+
+def _preset_folder() -> Any:
+    return resources.files("feddiv") / "presets"
+
+
+def read_toml(source: str | Path) -> dict[str, Any]:
+    """The tree of a preset or of a file."""
+    path = Path(source)
+    if source in presets():
+        text = (_preset_folder() / f"{source}.toml").read_text(encoding="utf-8")
+    elif path.suffix == ".toml" or path.exists():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"config file {path}: {error.strerror or error}") from None
+        except UnicodeDecodeError as error:
+            raise UserError(f"config file {path} is not TOML: {error}") from None
+    else:
+        raise UserError(
+            f"{str(source)!r} is no file and no preset; there are {', '.join(presets())}"
+        )
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"config file {source} is not TOML: {error}") from None
