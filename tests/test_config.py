@@ -74,7 +74,7 @@ def test_overrides_are_read_as_what_they_look_like() -> None:
         "method.filter.clean_client_below=0.25",
         "noise.name=symmetric",
         "noise.rho=0.8",
-        'against=["fedavg", "feddiv:paper"]',
+        'against=["fedavg", "feddiv-paper"]',
         "description=two words = one text",
     )
     assert found.seed == 7
@@ -86,7 +86,7 @@ def test_overrides_are_read_as_what_they_look_like() -> None:
     assert values["relabel.enabled"] is False
     assert values["filter.clean_client_below"] == 0.25
     assert flat(found.noise.model_dump())["rho"] == 0.8
-    assert found.against == ("fedavg", "feddiv:paper")
+    assert found.against == ("fedavg", "feddiv-paper")
     assert found.description == "two words = one text"
 
 
@@ -135,6 +135,13 @@ def test_the_same_choice_again_keeps_them(file: Path) -> None:
     assert flat(same.method.model_dump())["relabel.confidence"] == 0.6
 
 
+def test_fedcorr_is_refused_without_its_first_stage() -> None:
+    message = refused("method.name=fedcorr")
+    assert message.startswith("warmup.iterations=0: fedcorr needs 1 or more")
+    assert "FedAvg with MixUp" in message
+    assert options("method.name=fedcorr", "warmup.iterations=1").method.name == "fedcorr"
+
+
 def test_another_noise_or_partition_drops_theirs(file: Path) -> None:
     found = options("noise.name=none", "partition.name=iid", source=file)
     assert found.noise.model_dump() == {"name": "none"}
@@ -170,9 +177,7 @@ def test_every_preset_builds(name: str) -> None:
     spent = sum(stage.turns * stage.rounds for stage in method.stages())
     assert spent == pytest.approx(found.rounds)
     for other in found.against:
-        chosen, _, variant = other.partition(":")
-        extra = [f"method.variant={variant}"] if variant else []
-        load_experiment(name, [f"method.name={chosen}", *extra]).build_method()
+        load_experiment(name, [f"method.name={other}"]).build_method()
 
 
 def test_the_presets_that_docs_name_are_there() -> None:
@@ -187,7 +192,7 @@ def test_the_presets_that_docs_name_are_there() -> None:
         [],
         ["method.variant=paper", "method.filter.members=round"],
         ["method.variant=release", "data.images=500", "data.augment.pad=2"],
-        ["method.name=fedavg", 'against=["feddiv:paper"]', "data.path=some/where"],
+        ["method.name=fedavg", 'against=["feddiv-paper"]', "data.path=some/where"],
         ["noise.name=symmetric", "noise.rho=0.25", "partition.name=bernoulli_dirichlet"],
     ],
 )
@@ -325,7 +330,8 @@ def test_noise_outside_zero_to_one(key: str, value: str) -> None:
         ("noise.name=pairs", ["pairs", "none", "symmetric"]),
         ("partition.name=sorted", ["sorted", "iid", "iid_stratified", "bernoulli_dirichlet"]),
         ('against=["fedsgd"]', ["fedsgd", *METHODS]),
-        ('against=["fedavg:best"]', ["best", "default", "mixup"]),
+        ('against=["fedavg-best"]', ["fedavg-best", "fedavg", "fedavg-mixup"]),
+        ("method.name=feddiv-best", ["feddiv-best", "feddiv-paper", "feddiv-no-relabel-no-pcs"]),
     ],
 )
 def test_unknown_names_list_the_known_ones(override: str, named: list[str]) -> None:

@@ -82,6 +82,7 @@ def run(
         >>> feddiv.load(run.folder).predict(images)  # doctest: +SKIP
     """
     from feddiv.config import load_experiment
+    from feddiv.methods.registry import full_name
     from feddiv.report.picture import save_picture
     from feddiv.runs.experiment import Watcher, run_experiment
     from feddiv.runs.record import RunFolder
@@ -90,7 +91,8 @@ def run(
     preset = "experiment"
     if isinstance(experiment, str | Path):
         preset = Path(experiment).name.removesuffix(".toml")
-    label = f"{preset}-{settled.method.name}-seed{settled.seed}"
+    method = full_name(settled.method.name, settled.method.variant)
+    label = f"{preset}-{method}-seed{settled.seed}"
     if out is not None and str(out) in ("", "."):
         raise UserError(f"--out {str(out)!r}: name a folder of its own for the run")
     folder = RunFolder.new(label) if out is None else RunFolder(Path(out).expanduser())

@@ -14,7 +14,13 @@ from feddiv.data import NOISES, PARTITIONS, DataOptions, NoiseOptions, Partition
 from feddiv.errors import UserError
 from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Budget, Method, MethodOptions
-from feddiv.methods.registry import method_class, variant_options
+from feddiv.methods.registry import (
+    default_variant,
+    full_name,
+    method_class,
+    split_name,
+    variant_options,
+)
 from feddiv.nets import ModelOptions
 from feddiv.nets.compute import Device, Precision
 from feddiv.options import Options
@@ -70,10 +76,10 @@ def _method(value: object) -> object:
     """Validate a method's options on top of those of its variant."""
     if not isinstance(value, Mapping):
         return value
-    options = method_class(str(value.get("name"))).Options
-    variant = str(value.get("variant", options.model_fields["variant"].default))
+    name = str(value.get("name"))
+    options, variant = method_class(name).Options, str(value.get("variant", default_variant(name)))
     full: dict[str, Any] = {}
-    for key, setting in variant_options(str(value["name"]), variant).items():
+    for key, setting in variant_options(name, variant).items():
         _put(full, key.split("."), setting)
     return options.model_validate(_merged(full, value))
 
@@ -84,7 +90,8 @@ class Experiment(Options):
     description: str = ""
     seed: int = Field(0, ge=0)
     rounds: int = Field(50, ge=1)
-    # Methods ("name" or "name:variant") to run after it on the same draw. TOML has no tuples.
+    # Methods ("fedavg") or variants ("feddiv-paper") to run after it on the same draw.
+    # TOML has no tuples.
     against: tuple[str, ...] = Field(default=(), strict=False)
     method: Annotated[SerializeAsAny[MethodOptions], BeforeValidator(_method)]
     data: DataOptions = DataOptions()
@@ -135,11 +142,13 @@ def load_experiment(source: Source | None = None, overrides: Overrides = ()) -> 
 
     Overrides are `key=value` texts, or a mapping from dotted keys to values.
     """
-    tree = _merged(copy.deepcopy(DEFAULTS), {} if source is None else _tree(source))
+    given = {} if source is None else _tree(source)
+    tree = _merged(copy.deepcopy(DEFAULTS), _method_spelt_out(given))
     if isinstance(overrides, str):
         raise UserError(f"overrides={overrides!r}: give a list, as in [{overrides!r}]")
-    pairs = overrides.items() if isinstance(overrides, Mapping) else map(_parsed, overrides)
-    for key, value in sorted(pairs, key=lambda pair: _precedence(pair[0])):
+    pairs = overrides if isinstance(overrides, Mapping) else map(_parsed, overrides)
+    settings = _spelt_out(dict(pairs), "method.")
+    for key, value in sorted(settings.items(), key=lambda pair: _precedence(pair[0])):
         _choose(tree, key, value) if key in CHOICES else _put(tree, key.split("."), value)
     return validated(tree)
 
@@ -149,23 +158,53 @@ def _precedence(key: str) -> int:
     return CHOICES.index(key) if key in CHOICES else len(CHOICES)
 
 
+def _method_spelt_out(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """The tree with `name = "feddiv-paper"` of its method as name and variant."""
+    method = tree.get("method")
+    return {**tree, "method": _spelt_out(method)} if isinstance(method, Mapping) else dict(tree)
+
+
+def _spelt_out(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The same for settings of a method, whose keys begin with `prefix`."""
+    name, chosen = settings.get(f"{prefix}name"), settings.get(f"{prefix}variant")
+    if not isinstance(name, str):
+        return dict(settings)
+    method, variant = split_name(name)
+    if variant is None:
+        return dict(settings)
+    if chosen not in (None, variant):
+        raise UserError(
+            f"method.name={name!r} and method.variant={chosen!r} contradict each other: "
+            "give one of them"
+        )
+    return {**settings, f"{prefix}name": method, f"{prefix}variant": variant}
+
+
 def validated(tree: Mapping[str, Any]) -> Experiment:
     """A tree of plain values as an experiment, or one line that says what is wrong with it."""
+    tree = _method_spelt_out(tree)
     try:
         experiment = Experiment.model_validate(tree)
     except ValidationError as error:
         raise UserError(_one_line(error, tree)) from None
-    budget = experiment.budget
-    if experiment.build_method().stages()[-1].turns < 1:
+    budget, method = experiment.budget, experiment.build_method()
+    if method.without_warmup is not None and not budget.warmup_iterations:
+        raise UserError(
+            f"warmup.iterations=0: {method.name} needs 1 or more, "
+            f"without warm-up it is {method.without_warmup}"
+        )
+    if method.stages()[-1].turns < 1:
         raise UserError(
             f"warmup.iterations={budget.warmup_iterations} takes {budget.warmup_rounds} of "
             f"rounds={budget.rounds} (iterations / clients.fraction): leave at least one"
         )
-    for place, other in enumerate(experiment.against):
-        if other in experiment.against[:place]:
+    named = set()
+    for other in experiment.against:
+        name, variant = split_name(other, "against")
+        full = full_name(name, variant or default_variant(name))
+        if full in named:
             raise UserError(f"against: {other!r} is named twice")
-        name, _, variant = other.partition(":")
-        variant_options(name, variant or method_class(name).Options.model_fields["variant"].default)
+        named.add(full)
     return experiment
 
 

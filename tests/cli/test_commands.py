@@ -24,7 +24,7 @@ def test_run_writes_a_folder_and_names_it(command, tiny, tmp_path):
 
 
 def test_run_compares_on_the_same_draw(command, tiny, tmp_path):
-    outcome = command("run", *tiny, "against=['fedavg', 'feddiv:paper']", "--out", "mine")
+    outcome = command("run", *tiny, "against=['fedavg', 'feddiv-paper']", "--out", "mine")
     assert outcome.code == 0
     folders = [tmp_path / "mine", *(tmp_path / "mine" / "against").iterdir()]
     assert {folder.name for folder in folders} == {"mine", "fedavg", "feddiv-paper"}
@@ -32,7 +32,7 @@ def test_run_compares_on_the_same_draw(command, tiny, tmp_path):
     assert len({summary["draw"] for summary in summaries}) == 1
     for summary in summaries:
         assert f"{summary['mean_last10_test_accuracy']:.1%}" in outcome.out
-    for name in ("feddiv:plus", "fedavg", "feddiv:paper"):
+    for name in ("feddiv", "fedavg", "feddiv-paper"):
         assert name in outcome.out
 
 
@@ -52,7 +52,7 @@ def test_plain_progress_has_a_line_for_each_round_on_stderr(command, tiny):
 def test_quiet_leaves_only_the_summary(command, tiny):
     outcome = command("run", *tiny, "--quiet", "--out", "mine")
     assert outcome.err == ""
-    assert "feddiv:plus" in outcome.out
+    assert re.search(r"^ feddiv  ", outcome.out, re.MULTILINE)
 
 
 def test_a_preset_wins_over_a_folder_of_its_name(command, tmp_path):
@@ -88,11 +88,17 @@ def test_list_names_everything(command, kind, names):
     assert all(f"  {name} " in everything for name in names)
 
 
-def test_list_tells_papers_and_variants(command):
-    text = " ".join(command("list", "methods").out.split())
+def test_list_tells_papers_and_what_each_variant_is(command):
+    out = command("list", "methods").out
+    text = " ".join(out.split())
     for method in METHODS.values():
         assert method.paper in text
-        assert f"variants: {', '.join(method.variants)}" in text
+        assert all(variant.summary in text for variant in list(method.variants.values())[1:])
+    names = {line.split("  ")[0] for line in out.splitlines()}
+    assert {"feddiv", "feddiv-paper", "feddiv-release", "feddiv-degraded"} <= names
+    assert {"feddiv-local-filter", "feddiv-no-pcs", "feddiv-no-relabel-no-pcs"} <= names
+    assert {"feddiv-no-reg", "feddiv-perfect-filter", "fedavg-mixup", "jointopt-hard"} <= names
+    assert "= feddiv-plus, " in text
 
 
 def test_version_and_help(command):

@@ -1,6 +1,7 @@
 """What every method must hold to; a new one is tested by being registered."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,14 @@ import pytest
 import feddiv
 from feddiv.data import Draw
 from feddiv.data.draw import label_fingerprint
-from feddiv.methods.contract import Facts
+from feddiv.federation.wire import Refused, check_reply
+from feddiv.methods.contract import Facts, Reply
 from feddiv.methods.registry import METHODS
 from feddiv.runs.experiment import Watcher
 from feddiv.runs.prepare import prepare
 
 EVERY = sorted(METHODS)
-OF_FEDDIV = [f"feddiv:{variant}" for variant in ("paper", "release", "perfect-filter")]
+OF_FEDDIV = [f"feddiv-{variant}" for variant in ("paper", "release", "perfect-filter")]
 CLASSES, WIDTH = 3, 6
 SIZES = (1, 2, 20, 20, 24, 30)  # of the clients: odd ones first
 ONE_CLASS, ALL_NOISE = 2, 3
@@ -71,11 +73,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return settings | {"data.draw": str(folder / "draw.npz")}
 
 
-def named(name: str) -> dict[str, str]:
-    method, _, variant = name.partition(":")
-    return {"method.name": method} | ({"method.variant": variant} if variant else {})
-
-
 def records(run: feddiv.Run, name: str) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in (run.folder / name).read_text().splitlines()]
     return [{k: v for k, v in line.items() if not k.endswith("seconds")} for line in lines]
@@ -97,7 +94,7 @@ class StopAfter(Watcher):
 
 @pytest.mark.parametrize("name", [*EVERY, *OF_FEDDIV])
 def test_odd_clients_workers_and_resume(world: dict[str, Any], tmp_path: Path, name: str) -> None:
-    settings = world | named(name)
+    settings = world | {"method.name": name}
     whole = feddiv.run(None, settings, out=tmp_path / "whole", workers=0)
     # What clients sent is what was declared, finite and within bounds: nothing was refused.
     visits = records(whole, "clients.jsonl")
@@ -118,20 +115,57 @@ def test_odd_clients_workers_and_resume(world: dict[str, Any], tmp_path: Path, n
         assert np.array_equal(values, again.assessment[key])
 
 
+@pytest.mark.parametrize("name", [*EVERY, *OF_FEDDIV, "feddiv-local-filter"])
+def test_replies_that_lack_something_or_hold_more_are_refused(
+    world: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    arrived: dict[str, tuple[Any, ...]] = {}
+
+    def noted(reply: Reply, *terms: Any) -> None:
+        check_reply(reply, *terms)
+        arrived[terms[2].kind] = (reply, *terms)  # the last of each kind: of a usual client
+
+    monkeypatch.setattr("feddiv.runs.loop.check_reply", noted)
+    feddiv.run(None, world | {"method.name": name}, out=tmp_path / "run", workers=0)
+    trained = {kind for kind, (_, _, models, *_) in arrived.items() if models}
+    assert "train" in trained
+    for reply, declared, models, *terms in arrived.values():
+        kept = {**reply.payload, **reply.metrics}
+        for entry, field in declared.items():
+            place = "metrics" if field.metric else "payload"
+            less = {key: value for key, value in getattr(reply, place).items() if key != entry}
+            without = replace(reply, **{place: less})
+            if field.optional:
+                check_reply(without, declared, models, *terms)
+                continue
+            assert entry in kept
+            with pytest.raises(Refused, match=f"{entry} is missing"):
+                check_reply(without, declared, models, *terms)
+        more = replace(reply, payload={**reply.payload, "labels": np.zeros(3)})
+        with pytest.raises(Refused, match="labels was not declared"):
+            check_reply(more, declared, models, *terms)
+        other = replace(reply, weights=None if models else {"net": {}})
+        with pytest.raises(Refused, match="were asked for"):
+            check_reply(other, declared, models, *terms)
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_partial_participation_without_noise(tmp_path: Path, name: str) -> None:
+    warmup = int(METHODS[name].without_warmup is not None)
     settings = {
-        "rounds": 4,
+        "rounds": 4 + 10 * warmup,
         "clients.count": 12,
         "clients.fraction": 0.1,  # one of twelve a round: most are never selected
-        "warmup.iterations": 0,
+        "warmup.iterations": warmup,
         "data.images": 240,
         "train.epochs": 1,
         "noise.name": "none",
         "against": [],
     }
-    run = feddiv.run("quickstart", settings | named(name), out=tmp_path / "run", workers=0)
-    assert len(run.rounds) == 4
+    run = feddiv.run(
+        "quickstart", settings | {"method.name": name}, out=tmp_path / "run", workers=0
+    )
+    assert len(run.rounds) == 4 + warmup
     trained = {line["client"] for line in records(run, "clients.jsonl") if line["kind"] == "train"}
     assert 1 <= len(trained) <= 4
     assert np.array_equal(np.unique(run.assessment["client"]), np.arange(12))
@@ -139,7 +173,7 @@ def test_partial_participation_without_noise(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", [*EVERY, *OF_FEDDIV])
 def test_nothing_that_is_sent_is_per_sample(name: str) -> None:
-    method = feddiv.load_experiment("quickstart", named(name)).build_method()
+    method = feddiv.load_experiment("quickstart", {"method.name": name}).build_method()
     classes = tuple("abc")
     few, many = (Facts(classes, (WIDTH,), dict.fromkeys(range(5), size), True) for size in (7, 700))
     for kind in ("warmup", "train", "bias", "filter", "loss", "opening", "correct"):

@@ -70,7 +70,7 @@ def test_both_models_go_to_a_fraction_of_the_clients() -> None:
     assert exchange.message == Message("warmup", {"a": {"w": 1.0}, "b": {"w": 2.0}})
 
 
-def test_either_model_is_averaged_and_half_a_reply_does_not_count() -> None:
+def test_either_model_is_averaged_and_half_a_reply_is_not_asked_for() -> None:
     method = made()
     state = method.begin(lambda name: {"w": torch.zeros(1)}, FACTS, RNG)
 
@@ -79,11 +79,12 @@ def test_either_model_is_averaged_and_half_a_reply_does_not_count() -> None:
             client, samples, {name: {"w": torch.tensor([v])} for name, v in values.items()}
         )
 
-    replies = [reply(0, 9, a=100.0), reply(1, 1, a=4.0, b=8.0), reply(2, 3, a=8.0, b=0.0)]
+    replies = [reply(1, 1, a=4.0, b=8.0), reply(2, 3, a=8.0, b=0.0)]
     exchange = Exchange((0, 1, 2), Message("train"))
     after = method.merge(state, exchange, replies)
     assert {name: net["w"].item() for name, net in after.nets.items()} == {"a": 7.0, "b": 2.0}
-    assert method.merge(state, exchange, replies[:1]) is state
+    assert method.merge(state, exchange, []) is state
+    assert set(method.returns("warmup")) == set(method.returns("train")) == {"a", "b"}
 
 
 # The division

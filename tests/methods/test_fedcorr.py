@@ -190,7 +190,7 @@ LOSSES = np.array([1.50, 1.52, 1.51, 1.53, 1.50, 1.52, 2.40, 2.42, 2.41, 2.39])
 
 def small(bench: Any, **settings: object) -> Any:
     training = {"train__epochs": 2, "train__batch": 4, "train__lr": 0.01}
-    return bench.method("fedcorr", **{**training, **settings})
+    return bench.method("fedcorr", **{"warmup__iterations": 1, **training, **settings})
 
 
 def message(bench: Any, kind: str, **payload: float) -> Message:

@@ -9,7 +9,7 @@ import torch
 
 import feddiv
 from feddiv.methods.contract import Facts, Message, Moment
-from feddiv.methods.fedrn import FedRN, body_frozen, cosine, kept, only, reliability
+from feddiv.methods.fedrn import FedRN, FedRNMemory, body_frozen, cosine, kept, only, reliability
 from feddiv.nets import ModelOptions, build_net
 from feddiv.randomness import Streams
 
@@ -105,6 +105,43 @@ def test_a_visit_trains_on_labels_that_are_trusted(bench: Any) -> None:
     assert 0 <= visit.reply.payload["expertise"] <= 1
     again = method.visit(client, None, message, bench.rng)
     assert all(torch.equal(value, again.memory.net[key]) for key, value in visit.memory.net.items())
+
+
+def confusing(bench: Any) -> Any:
+    """Weights that take class 2 for class 0: of the labels below they doubt the third."""
+    weights = bench.identity()
+    weights["fc.weight"][0, 2], weights["fc.weight"][2] = 1.0, 0.0
+    return weights
+
+
+def doubted(p_clean: np.ndarray) -> list[int]:
+    return np.flatnonzero(p_clean < 0.5).tolist()
+
+
+def test_its_opinion_is_what_it_last_judged_with_its_neighbours(bench: Any) -> None:
+    client = bench.sure(says=[0, 1, 2, 0, 1, 2], given=[0, 1, 2, 0, 1, 0])
+    method = bench.method("fedrn", rounds=20, train__epochs=1, train__batch=2, train__lr=1e-6)
+    nets = {"net": bench.identity(), "neighbour 0": confusing(bench)}
+    final = Message("assess", {"net": bench.identity()})
+
+    def opinion(reliability: list[float]) -> Any:
+        message = Message("train", nets, {"reliability": np.array(reliability)})
+        memory = method.visit(client, None, message, bench.rng).memory
+        return method.assess(client, memory, final).p_clean
+
+    assert doubted(opinion([1.0, 0.0])) == [5]
+    assert doubted(opinion([0.0, 1.0])) == [2]
+    assert opinion([3.0, 1.0]) == pytest.approx([1, 1, 0.75, 1, 1, 0.25], abs=0.01)
+
+
+def test_before_it_has_judged_its_own_model_decides_alone(bench: Any) -> None:
+    client = bench.sure(says=[0, 1, 2, 0, 1, 2], given=[0, 1, 2, 0, 1, 0])
+    method = bench.method("fedrn", rounds=20)
+    final = Message("assess", {"net": bench.identity()})
+    warmed = method.assess(client, FedRNMemory(confusing(bench)), final)
+    unseen = method.assess(client, None, final)
+    assert (doubted(warmed.p_clean), doubted(unseen.p_clean)) == ([2], [5])
+    assert warmed.predicted.tolist() == unseen.predicted.tolist() == [0, 1, 2, 0, 1, 2]
 
 
 def test_a_run_keeps_one_model_per_client_in_files(tmp_path: Path) -> None:

@@ -49,7 +49,8 @@ def unchanged(outcome: Any, sent: Any) -> bool:
 def checked(method: Any, outcome: Any, sent: Any, client: Any) -> None:
     """The reply passes the check that it meets on arrival."""
     facts = Facts(("a", "b", "c"), (3,), {client.id: len(client)}, True)
-    check_reply(outcome.reply, method.declares(sent.kind, facts), sent, len(client))
+    declared, models = method.declares(sent.kind, facts), method.returns(sent.kind)
+    check_reply(outcome.reply, declared, models, sent, len(client))
 
 
 def arrays(value: Any) -> list[np.ndarray]:

@@ -1,9 +1,8 @@
 """A method whose clients keep a net each: it lives in files that the checkpoint refers to."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -35,7 +34,6 @@ class Keeper(FedAvg, Averaging[Kept]):  # type: ignore[misc]
 
     name, summary, paper = "keeper", "", ""
     Options = KeeperOptions
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
 
     def visit(  # type: ignore[override]
         self, client: Client, memory: Kept | None, received: Message, rng: Streams

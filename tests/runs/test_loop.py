@@ -1,6 +1,6 @@
 """The round loop with a method of a few lines, on the real federation."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,7 +46,6 @@ class Census(Method[Tally, int]):
 
     name, summary, paper = "census", "", ""
     Options = MethodOptions
-    variants: Mapping[str, Mapping[str, Any]] = {"default": {}}
 
     def __init__(self, liar: int | None = None) -> None:
         super().__init__(MethodOptions(name="census"), TrainOptions(), Budget(7, 0.4, 2))
@@ -93,7 +92,10 @@ class Census(Method[Tally, int]):
         return {"net": state.net}
 
     def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
-        return {"asked": Declared(()), "divergence": Declared((), low=0)}
+        return {"asked": Declared(()), "divergence": Declared((), low=0, metric=True)}
+
+    def returns(self, kind: str) -> Collection[str]:
+        return ()
 
     def records(self, state: Tally) -> Diary:
         return {"answers": list(state.answers)}

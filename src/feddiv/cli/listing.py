@@ -8,17 +8,22 @@ from rich.text import Text
 
 from feddiv.config import presets
 from feddiv.data import NOISES, PARTITIONS, SOURCES
-from feddiv.methods.registry import METHODS
+from feddiv.methods.registry import METHODS, default_variant, full_name
 from feddiv.nets import NETS
 
 Rows = Mapping[str, str]
 
 
 def _methods() -> Rows:
-    return {
-        name: f"{method.summary}\n{method.paper}; variants: {', '.join(method.variants)}"
-        for name, method in METHODS.items()
-    }
+    """Every method with its paper, and after it every variant under its name."""
+    rows = {}
+    for name, method in METHODS.items():
+        for variant, of in method.variants.items():
+            rows[full_name(name, variant)] = of.summary
+        default = default_variant(name)
+        same = "" if default == "default" else f"\n= {name}-{default}, {rows[name]}"
+        rows[name] = f"{method.summary} ({method.paper}){same}"
+    return rows
 
 
 def _first_line(kind: type) -> str:

@@ -1,6 +1,6 @@
 """What crosses the network: checked against what the method declared, and counted."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -12,16 +12,28 @@ class Refused(Exception):
     """A reply that may not be merged, and why."""
 
 
-def check_reply(reply: Reply, declared: Mapping[str, Declared], sent: Message, size: int) -> None:
-    """Refuse a reply that holds what was not declared, or is not finite, or breaks its bounds."""
+def check_reply(
+    reply: Reply,
+    declared: Mapping[str, Declared],
+    models: Collection[str],
+    sent: Message,
+    size: int,
+) -> None:
+    """Refuse a reply that lacks what was declared, holds anything else, or breaks its bounds.
+
+    `models` are those that it has to hold, as they were `sent` but for their numbers.
+    """
     if reply.samples != size:
         raise Refused(f"says it has {reply.samples} samples, said {size} at the start")
-    for name, value in [*reply.payload.items(), *reply.metrics.items()]:
-        if name not in declared:
-            raise Refused(f"{name} was not declared")
-        _check_entry(name, value, declared[name])
-    if reply.weights is not None:
-        _check_weights(reply.weights, sent.weights)
+    for metric, entries in ((False, reply.payload), (True, reply.metrics)):
+        for name, value in entries.items():
+            if name not in declared or declared[name].metric != metric:
+                raise Refused(f"{name} was not declared")
+            _check_entry(name, value, declared[name])
+    for name, field in declared.items():
+        if not field.optional and name not in (reply.metrics if field.metric else reply.payload):
+            raise Refused(f"{name} is missing")
+    _check_weights(reply.weights or {}, models, sent.weights)
 
 
 def _check_entry(name: str, said: object, field: Declared) -> None:
@@ -38,9 +50,9 @@ def _check_entry(name: str, said: object, field: Declared) -> None:
         raise Refused(f"{name} is outside [{field.low}, {field.high}]")
 
 
-def _check_weights(weights: Weights, sent: Weights) -> None:
-    if not weights or not weights.keys() <= sent.keys():
-        raise Refused(f"models {sorted(weights)} where {sorted(sent)} were sent")
+def _check_weights(weights: Weights, models: Collection[str], sent: Weights) -> None:
+    if weights.keys() != set(models):
+        raise Refused(f"holds the models {sorted(weights)} where {sorted(models)} were asked for")
     for model, state in weights.items():
         if state.keys() != sent[model].keys():
             raise Refused(f"model {model} has other entries than were sent")

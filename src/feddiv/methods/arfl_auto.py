@@ -8,10 +8,10 @@ Symbols of the paper: theta = `net`, L_k = the mean cross-entropy of theta on cl
 labels, n_k = its size, N = the sum of all n_k, alpha = `alpha`, lambda = N * `regularisation`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,8 @@ from pydantic import Field
 from feddiv.learning.average import RunningMean, StateDict, Weights
 from feddiv.learning.predict import predict_global
 from feddiv.learning.score import label_scores
-from feddiv.learning.train import TrainOptions, cross_entropy, everything, train
+from feddiv.learning.train import cross_entropy, everything, train
 from feddiv.methods.contract import (
-    Budget,
     Client,
     Declared,
     Diary,
@@ -35,7 +34,6 @@ from feddiv.methods.contract import (
     Replies,
     Reply,
     Visit,
-    choose_clients,
 )
 from feddiv.methods.parts import DIVERGENCE, trained_reply
 from feddiv.randomness import Streams
@@ -43,7 +41,7 @@ from feddiv.randomness import Streams
 Array = npt.NDArray[np.float64]
 
 # Logits are float32, so a cross-entropy is less than the way from one end of them to the other.
-LOSS = {"loss": Declared((), low=0.0, high=2 * float(np.finfo(np.float32).max))}
+LOSS = {"loss": Declared((), low=0.0, high=2 * float(np.finfo(np.float32).max), metric=True)}
 
 
 class ArflAutoOptions(MethodOptions):
@@ -71,11 +69,7 @@ class ArflAuto(Method[ArflAutoState, None]):
     summary = "clients are weighted by the model's loss on their labels, down to nothing"
     paper = "Li et al., ACM TIST 2022"
     Options = ArflAutoOptions
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
-
-    def __init__(self, options: ArflAutoOptions, training: TrainOptions, budget: Budget) -> None:
-        super().__init__(options, training, budget)
-        self.options = options
+    options: ArflAutoOptions
 
     # The server
 
@@ -112,7 +106,7 @@ class ArflAuto(Method[ArflAutoState, None]):
         """
         for attempt in count():
             here = rng.within(f"redraw {attempt}") if attempt else rng
-            chosen = choose_clients(state.sizes, self.budget.visits(len(state.sizes)), here)
+            chosen = self.choose(state.sizes, here)
             if any(state.alpha[client] for client in chosen):
                 break
         return chosen
@@ -128,7 +122,7 @@ class ArflAuto(Method[ArflAutoState, None]):
             mean = models.mean()
             net = mean["net"] if mean else state.net
             return replace(state, net=net, trained=tuple(trained))
-        told = {r.client: float(r.metrics["loss"]) for r in replies if "loss" in r.metrics}
+        told = {reply.client: float(reply.metrics["loss"]) for reply in replies}
         state = replace(state, losses={**state.losses, **told})
         if exchange.message.kind == "opening":
             return state  # the first round weighs clients by their sizes
@@ -164,6 +158,10 @@ class ArflAuto(Method[ArflAutoState, None]):
     def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
         """How far the weights moved, or one loss."""
         return DIVERGENCE if kind == "train" else LOSS
+
+    def returns(self, kind: str) -> Collection[str]:
+        """Who only says a loss has no model to send."""
+        return ("net",) if kind == "train" else ()
 
     def records(self, state: ArflAutoState) -> Diary:
         """The share of clients that count for nothing.

@@ -10,9 +10,9 @@ line's intercept and slope, e_i = the residual in units of the spread, h_i = the
 x_i. Half of the models of a round may be bad, not more.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +48,6 @@ class ArflResidual(Averaging[None]):
     summary = "models that stand out from the others, coordinate by coordinate, count less"
     paper = "Fu et al., arXiv 1912.11464"
     Options = ArflResidualOptions
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
 
     def visit(self, client: Client, memory: None, received: Message, rng: Streams) -> Visit[None]:
         """E epochs of SGD from the received weights."""

@@ -14,7 +14,6 @@ from feddiv.methods.contract import (
     Moment,
     Payload,
     Replies,
-    choose_clients,
 )
 from feddiv.methods.parts import DIVERGENCE
 from feddiv.randomness import Streams
@@ -43,7 +42,7 @@ class Averaging(Method[AveragingState, M]):
         """One exchange a round with a fraction of the clients."""
         if moment.exchange:
             return None
-        chosen = choose_clients(state.sizes, self.budget.visits(len(state.sizes)), rng)
+        chosen = self.choose(state.sizes, rng)
         return Exchange(chosen, Message("train", {"net": state.net}, self.tells(moment)))
 
     def tells(self, moment: Moment) -> Payload:
@@ -52,11 +51,7 @@ class Averaging(Method[AveragingState, M]):
 
     def merge(self, state: AveragingState, exchange: Exchange, replies: Replies) -> AveragingState:
         """The n_k-weighted mean."""
-        total = RunningMean()
-        for reply in replies:
-            if reply.weights is not None:
-                total.add(reply.weights, reply.samples)
-        mean = total.mean()
+        mean = mean_of(replies)
         return replace(state, net=mean["net"]) if mean else state
 
     def weights(self, state: AveragingState) -> Weights:
@@ -66,3 +61,12 @@ class Averaging(Method[AveragingState, M]):
     def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
         """Weights, n_k and the divergence."""
         return DIVERGENCE
+
+
+def mean_of(replies: Replies) -> Weights | None:
+    """The n_k-weighted mean of the models that came; None where none did."""
+    total = RunningMean()
+    for reply in replies:
+        if reply.weights is not None:
+            total.add(reply.weights, reply.samples)
+    return total.mean()

@@ -7,7 +7,7 @@ through this file.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args, get_origin
 
@@ -33,6 +33,14 @@ class MethodOptions(Options):
 
     name: str
     variant: str = "default"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A named set of a method's options: one line on what it is, and where it departs (dotted)."""
+
+    summary: str
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -183,14 +191,17 @@ class Client:
 
 @dataclass(frozen=True)
 class Declared:
-    """One declared entry of a payload: its shape and its bounds (for all, or for each number).
+    """One declared entry of a reply: its shape and its bounds (for all, or for each number).
 
     None in a shape stands for a size that only the net knows, such as the width of its features.
+    A reply without the entry is refused, unless it is `optional`: some clients have nothing to say.
     """
 
     shape: tuple[int | None, ...]
     low: float | tuple[float, ...] = -np.inf
     high: float | tuple[float, ...] = np.inf
+    optional: bool = False
+    metric: bool = False  # one of the reply's metrics; else it belongs in the payload
 
 
 class Method(ABC, Generic[S, M]):
@@ -200,7 +211,8 @@ class Method(ABC, Generic[S, M]):
     summary: ClassVar[str]  # one line for `feddiv list methods`
     paper: ClassVar[str]
     Options: ClassVar[type[MethodOptions]]
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]]
+    variants: ClassVar[Mapping[str, Variant]] = {"default": Variant("the method itself")}
+    without_warmup: ClassVar[str | None] = None  # what it would be then, if no longer itself
     State: ClassVar[Any]  # S and M of `class Name(Method[S, M])`: plain trees (feddiv.trees)
     Memory: ClassVar[Any]
 
@@ -213,7 +225,10 @@ class Method(ABC, Generic[S, M]):
             elif isinstance(origin, type) and issubclass(origin, Method):
                 cls.Memory = get_args(base)[-1]  # of a base that leaves the memory open
 
+    options: MethodOptions  # a method says again which: those of its `Options`
+
     def __init__(self, options: MethodOptions, training: TrainOptions, budget: Budget) -> None:
+        self.options = options
         self.training = training
         self.budget = budget
         self.shelf: Shelf = MemoryShelf()  # whoever runs the method may give it another
@@ -249,7 +264,15 @@ class Method(ABC, Generic[S, M]):
 
     @abstractmethod
     def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
-        """What a reply to a message of this kind may hold besides weights and n_k."""
+        """What a reply to a message of this kind holds besides weights and n_k."""
+
+    def returns(self, kind: str) -> Collection[str]:
+        """The models that a reply to a message of this kind holds: these, all, and no others."""
+        return ("net",)
+
+    def choose(self, clients: Collection[int], rng: Streams) -> tuple[int, ...]:
+        """The clients of one round: a fraction of these, uniformly without replacement."""
+        return choose_clients(clients, self.budget.visits(len(clients)), rng)
 
     def predict(self, nets: Nets, inputs: Tensor) -> Tensor:
         """Class logits [B, C] of the global model; nets are in eval mode."""

@@ -6,9 +6,9 @@ trains in one place; here both nets are averaged by n_k, and warm-up and ramp co
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,14 +16,14 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from feddiv.learning.average import RunningMean, StateDict, Weights
+from feddiv.learning.average import StateDict, Weights
 from feddiv.learning.mixmatch import CoDivision, MixMatch, MixMatchOptions
 from feddiv.learning.predict import predict_global, predict_local
-from feddiv.learning.train import TrainOptions, cross_entropy, everything, sgd, train
+from feddiv.learning.train import cross_entropy, everything, sgd, train
 from feddiv.learning.trust import trust
+from feddiv.methods.averaging import mean_of
 from feddiv.methods.contract import (
     Assessment,
-    Budget,
     Client,
     Declared,
     Exchange,
@@ -37,7 +37,6 @@ from feddiv.methods.contract import (
     Replies,
     Stage,
     Visit,
-    choose_clients,
 )
 from feddiv.methods.parts import DIVERGENCE, flagged_diary, trained_reply, warmed_up
 from feddiv.randomness import Streams
@@ -73,11 +72,7 @@ class DivideMix(Method[DivideMixState, None]):
     summary = "two nets that divide each other's labels and learn the rest semi-supervised"
     paper = "Li et al., ICLR 2020"
     Options = DivideMixOptions
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
-
-    def __init__(self, options: DivideMixOptions, training: TrainOptions, budget: Budget) -> None:
-        super().__init__(options, training, budget)
-        self.options = options
+    options: DivideMixOptions
 
     # The server
 
@@ -95,7 +90,7 @@ class DivideMix(Method[DivideMixState, None]):
         """One exchange a round: both models, and the weight of the unlabelled samples."""
         if moment.exchange:
             return None
-        chosen = choose_clients(state.sizes, self.budget.visits(len(state.sizes)), rng)
+        chosen = self.choose(state.sizes, rng)
         payload: Payload = {}
         if moment.stage == "train":
             ramp = min(moment.turn / self.options.ramp_rounds, 1.0)
@@ -103,12 +98,8 @@ class DivideMix(Method[DivideMixState, None]):
         return Exchange(chosen, Message(moment.stage, state.nets, payload))
 
     def merge(self, state: DivideMixState, exchange: Exchange, replies: Replies) -> DivideMixState:
-        """The n_k-weighted mean of either model; a reply with one of them does not count."""
-        total = RunningMean()
-        for reply in replies:
-            if reply.weights is not None and reply.weights.keys() == state.nets.keys():
-                total.add(reply.weights, reply.samples)
-        mean = total.mean()
+        """The n_k-weighted mean of either model."""
+        mean = mean_of(replies)
         return replace(state, nets=mean) if mean else state
 
     # The client
@@ -156,6 +147,10 @@ class DivideMix(Method[DivideMixState, None]):
     def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
         """Weights, n_k and the divergence."""
         return DIVERGENCE
+
+    def returns(self, kind: str) -> Collection[str]:
+        """Both models."""
+        return PAIR
 
     def predict(self, nets: Nets, inputs: Tensor) -> Tensor:
         """The two nets' logits, added."""

@@ -1,11 +1,11 @@
 """FedAvg: average what clients learn from their given labels (McMahan et al., AISTATS 2017)."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from feddiv.learning.train import MixUp, TrainOptions, cross_entropy, everything, train
+from feddiv.learning.train import MixUp, cross_entropy, everything, train
 from feddiv.methods.averaging import Averaging
-from feddiv.methods.contract import Budget, Client, Message, MethodOptions, Visit
+from feddiv.methods.contract import Client, Message, MethodOptions, Variant, Visit
 from feddiv.methods.parts import trained_reply
 from feddiv.randomness import Streams
 
@@ -24,11 +24,11 @@ class FedAvg(Averaging[None]):
     summary = "the average of what clients learn from their given labels"
     paper = "McMahan et al., AISTATS 2017"
     Options = FedAvgOptions
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}, "mixup": {"mixup": True}}
-
-    def __init__(self, options: FedAvgOptions, training: TrainOptions, budget: Budget) -> None:
-        super().__init__(options, training, budget)
-        self.options = options
+    options: FedAvgOptions
+    variants: ClassVar[Mapping[str, Variant]] = {
+        "default": Variant("without MixUp"),
+        "mixup": Variant("FedAvg with MixUp, as FedDiv and FedCorr have it", {"mixup": True}),
+    }
 
     def visit(self, client: Client, memory: None, received: Message, rng: Streams) -> Visit[None]:
         """E epochs of SGD from the received weights."""

@@ -7,9 +7,9 @@ one LID score per visit and mu_k.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +22,9 @@ from feddiv.learning.mixture import larger_component
 from feddiv.learning.predict import predict_global, predict_local
 from feddiv.learning.proximal import PulledMixUp
 from feddiv.learning.score import label_scores, log_softmax
-from feddiv.learning.train import TrainOptions, train
+from feddiv.learning.train import train
 from feddiv.methods.contract import (
     Assessment,
-    Budget,
     Client,
     Declared,
     Diary,
@@ -90,11 +89,8 @@ class FedCorr(Method[FedCorrState, FedCorrMemory]):
     summary = "noisy clients found by their LID, their labels corrected for good in stages"
     paper = "Xu et al., CVPR 2022"
     Options = FedCorrOptions
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
-
-    def __init__(self, options: FedCorrOptions, training: TrainOptions, budget: Budget) -> None:
-        super().__init__(options, training, budget)
-        self.options = options
+    options: FedCorrOptions
+    without_warmup = "FedAvg with MixUp"  # nobody would ever be found to be noisy
 
     # The server
 
@@ -218,10 +214,15 @@ class FedCorr(Method[FedCorrState, FedCorrMemory]):
     def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
         """One number about the client's outputs or labels, and nothing per sample."""
         if kind == "preprocess":
-            return {**DIVERGENCE, "lid": Declared((), 0.0, CAP)}
+            # Clients of very few samples have none.
+            return {**DIVERGENCE, "lid": Declared((), 0.0, CAP, optional=True)}
         if kind == "correct":
             return {"noise_level": Declared((), 0.0, 1.0)}
         return DIVERGENCE if kind == "train" else {}
+
+    def returns(self, kind: str) -> Collection[str]:
+        """Who corrects labels does not train."""
+        return ("net",) if kind in ("preprocess", "train") else ()
 
     def assess(self, client: Client, memory: FedCorrMemory | None, received: Message) -> Assessment:
         """A given label is wrong where it was corrected: there is no other opinion."""

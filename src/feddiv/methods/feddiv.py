@@ -6,9 +6,9 @@ delta-hat = `noise_level`, y-hat = `predicted`, y-tilde = `debiased_labels`, p-h
 eta = 1 where `regulariser` applies. p-bar, the model's mean prediction over all clients, is ours.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +24,9 @@ from feddiv.learning.predict import predict_array, predict_global
 from feddiv.learning.sampler import Reselection, debiased_labels, update_bias
 from feddiv.learning.score import LOG_ODDS_CLIP
 from feddiv.learning.starvation import pardons
-from feddiv.learning.train import MixUp, TrainOptions, everything, train
+from feddiv.learning.train import MixUp, everything, train
 from feddiv.methods.contract import (
     Assessment,
-    Budget,
     Client,
     Declared,
     Diary,
@@ -40,8 +39,8 @@ from feddiv.methods.contract import (
     Replies,
     Reply,
     Stage,
+    Variant,
     Visit,
-    choose_clients,
 )
 from feddiv.methods.feddiv_diary import visit_diary
 from feddiv.methods.feddiv_options import VARIANTS, FedDivOptions
@@ -87,11 +86,8 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
     summary = "a noise filter learnt by all clients, relabelling, a consistency sampler"
     paper = "Li et al., AAAI 2024"
     Options = FedDivOptions
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = VARIANTS
-
-    def __init__(self, options: FedDivOptions, training: TrainOptions, budget: Budget) -> None:
-        super().__init__(options, training, budget)
-        self.options = options
+    options: FedDivOptions
+    variants: ClassVar[Mapping[str, Variant]] = VARIANTS
 
     # The server
 
@@ -120,7 +116,7 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         """Step 1: who takes part, and what they receive."""
         everyone = tuple(sorted(state.sizes))
         rng = rng.at(exchange=0)  # one draw for all exchanges of a turn
-        chosen = choose_clients(everyone, self.budget.visits(len(everyone)), rng)
+        chosen = self.choose(everyone, rng)
         if moment.stage == "train":
             openings = self._openings() if moment.turn == 0 else ()
             turns = [*((kind, everyone) for kind in openings), ("train", chosen)]
@@ -276,23 +272,29 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
 
     def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
         """Totals of scores and of softmax outputs, or six numbers: nothing per sample."""
-        if kind == "warmup":
-            return DIVERGENCE
         options, largest = self.options.filter, float(max(facts.sizes.values()))
-        fields: dict[str, Declared] = {}
-        if options.aggregate == "mean":
-            least, inf = np.finfo(np.float64).tiny, np.inf
-            fields["mixture"] = Declared(
-                (6,), (-inf, -inf, least, least, least, least), (inf, inf, inf, inf, 1.0, 1.0)
-            )
-        else:
-            fields["histogram"] = Declared((BINS,), -largest, largest)
-        if options.debias == "global":
-            fields["softmax"] = Declared((len(facts.classes),), -largest, largest)
-        if options.starved_below > 0:
-            swing = 2 * LOG_ODDS_CLIP * largest  # of a sum of scores, from one end to the other
-            fields["tally"] = Declared((3, len(facts.classes)), -swing, swing)
-        return {**DIVERGENCE, **fields} if kind == "train" else fields
+        classes, inf, least = len(facts.classes), np.inf, np.finfo(np.float64).tiny
+        bias: dict[str, Declared] = {}
+        tally: dict[str, Declared] = {}
+        summary: dict[str, Declared] = {}
+        if options.debias == "global" and options.scope != "perfect":
+            bias["softmax"] = Declared((classes,), -largest, largest)
+        if options.scope == "federated":  # else the filter stays at the client
+            if options.starved_below > 0:
+                swing = 2 * LOG_ODDS_CLIP * largest  # of a sum of scores, from one end to the other
+                tally["tally"] = Declared((3, classes), -swing, swing)
+            # One sample, or scores that are all equal, have no summary.
+            if options.aggregate == "mean":
+                low, high = (-inf, -inf, least, least, least, least), (inf, inf, inf, inf, 1.0, 1.0)
+                summary["mixture"] = Declared((6,), low, high, optional=True)
+            else:
+                summary["histogram"] = Declared((BINS,), -largest, largest, optional=True)
+        kinds = {"warmup": DIVERGENCE, "bias": bias, "filter": summary}
+        return kinds.get(kind, {**DIVERGENCE, **bias, **tally, **summary})
+
+    def returns(self, kind: str) -> Collection[str]:
+        """Exchanges about the filter alone bring no model."""
+        return ("net",) if kind in ("warmup", "train") else ()
 
     def assessment(self, state: FedDivState) -> Message:
         """The final model and filter."""

@@ -8,7 +8,7 @@ from pydantic import Field
 from feddiv.learning.filter import FilterOptions
 from feddiv.learning.relabel import RelabelOptions
 from feddiv.learning.sampler import SamplerOptions
-from feddiv.methods.contract import MethodOptions
+from feddiv.methods.contract import MethodOptions, Variant
 from feddiv.options import Options
 
 
@@ -76,14 +76,23 @@ RELEASE: Mapping[str, Any] = {
     "train.raw_forward": True,
 }
 
-VARIANTS: Mapping[str, Mapping[str, Any]] = {
-    "plus": {},
-    "paper": PAPER,
-    "release": RELEASE,
-    "degraded": {**PAPER, "filter.members": "round"},
-    "local-filter": {**PAPER, "filter.scope": "local"},
-    "no-pcs": {**PAPER, "sampler.enabled": False},
-    "no-relabel-no-pcs": {**PAPER, "relabel.enabled": False, "sampler.enabled": False},
-    "no-reg": {**PAPER, "regulariser": "never"},
-    "perfect-filter": {"filter.scope": "perfect"},
+VARIANTS: Mapping[str, Variant] = {
+    "plus": Variant("our own: one fit to the pooled log-odds, and warm-up that ends with a mean"),
+    "paper": Variant("to the letter of the paper", PAPER),
+    "release": Variant("as the code that the authors released", RELEASE),
+    "degraded": Variant(
+        "paper, its filter made of this round's clients only", {**PAPER, "filter.members": "round"}
+    ),
+    "local-filter": Variant(
+        "paper, every client with a filter of its own", {**PAPER, "filter.scope": "local"}
+    ),
+    "no-pcs": Variant("paper without the consistency sampler", {**PAPER, "sampler.enabled": False}),
+    "no-relabel-no-pcs": Variant(
+        "paper without relabelling and without the sampler",
+        {**PAPER, "relabel.enabled": False, "sampler.enabled": False},
+    ),
+    "no-reg": Variant("paper without the prior regulariser", {**PAPER, "regulariser": "never"}),
+    "perfect-filter": Variant(
+        "plus with the true labels for a filter, a yardstick", {"filter.scope": "perfect"}
+    ),
 }

@@ -4,16 +4,15 @@ Symbols of the paper: theta = the net while it trains, theta^(t) = the weights a
 mu = `mu`.
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 from torch import Tensor, nn
 
 from feddiv.learning.proximal import Anchor
-from feddiv.learning.train import Batch, TrainOptions, cross_entropy, everything, train
+from feddiv.learning.train import Batch, cross_entropy, everything, train
 from feddiv.methods.averaging import Averaging
-from feddiv.methods.contract import Budget, Client, Message, MethodOptions, Visit
+from feddiv.methods.contract import Client, Message, MethodOptions, Visit
 from feddiv.methods.parts import trained_reply
 from feddiv.randomness import Streams
 
@@ -22,11 +21,11 @@ class FedProxOptions(MethodOptions):
     """How strong the pull is.
 
     FedCorr's option text names 1, which is strong: each step takes back train.lr of the way gone.
-    Others take 0.1 or 0.01; with 0 it is FedAvg.
+    Others take 0.1 or 0.01; 0 is refused, as that is FedAvg.
     """
 
     name: Literal["fedprox"] = "fedprox"
-    mu: float = Field(1.0, ge=0)
+    mu: float = Field(1.0, gt=0)
 
 
 class FedProx(Averaging[None]):
@@ -36,16 +35,12 @@ class FedProx(Averaging[None]):
     summary = "FedAvg whose clients are pulled back to the weights they received"
     paper = "Li et al., MLSys 2020"
     Options = FedProxOptions
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
-
-    def __init__(self, options: FedProxOptions, training: TrainOptions, budget: Budget) -> None:
-        super().__init__(options, training, budget)
-        self.options = options
+    options: FedProxOptions
 
     def visit(self, client: Client, memory: None, received: Message, rng: Streams) -> Visit[None]:
         """E epochs of SGD from the received weights, which stay the anchor all the while."""
         net = client.net(received.weights["net"])
-        objective = Proximal(net, self.options.mu) if self.options.mu else cross_entropy
+        objective = Proximal(net, self.options.mu)
         train(net, client.samples, everything(client.samples), objective, self.training, rng)
         return Visit(trained_reply(client, net, received), None)
 

@@ -7,7 +7,7 @@ rho = `reliability`.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,10 @@ from torch import nn
 from feddiv.learning.average import RunningMean, StateDict, Weights
 from feddiv.learning.predict import predict_global, predict_local
 from feddiv.learning.score import minmax
-from feddiv.learning.train import Selection, TrainOptions, cross_entropy, everything, sgd, train
+from feddiv.learning.train import Selection, cross_entropy, everything, sgd, train
 from feddiv.learning.trust import trust
 from feddiv.methods.contract import (
     Assessment,
-    Budget,
     Client,
     Declared,
     Exchange,
@@ -35,7 +34,6 @@ from feddiv.methods.contract import (
     Replies,
     Stage,
     Visit,
-    choose_clients,
 )
 from feddiv.methods.parts import (
     DIVERGENCE,
@@ -73,9 +71,10 @@ class FedRNState:
 
 @dataclass(frozen=True)
 class FedRNMemory:
-    """A client's own model of its last visit."""
+    """What a client keeps of its last visit; it never leaves the client."""
 
-    net: StateDict
+    net: StateDict  # M_k
+    p_clean: Array | None = None  # what it and its neighbours made of its labels [n]
 
 
 class FedRN(Method[FedRNState, FedRNMemory]):
@@ -85,11 +84,7 @@ class FedRN(Method[FedRNState, FedRNMemory]):
     summary = "labels judged together with models of reliable neighbours"
     paper = "Kim et al., CIKM 2022"
     Options = FedRNOptions
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
-
-    def __init__(self, options: FedRNOptions, training: TrainOptions, budget: Budget) -> None:
-        super().__init__(options, training, budget)
-        self.options = options
+    options: FedRNOptions
 
     # The server
 
@@ -107,7 +102,7 @@ class FedRN(Method[FedRNState, FedRNMemory]):
         """After warm-up everyone also receives the models of its neighbours."""
         if moment.exchange:
             return None
-        chosen = choose_clients(state.sizes, self.budget.visits(len(state.sizes)), rng)
+        chosen = self.choose(state.sizes, rng)
         message = Message(moment.stage, {"net": state.net})
         if moment.stage == "warmup":
             return Exchange(chosen, message)
@@ -130,13 +125,11 @@ class FedRN(Method[FedRNState, FedRNMemory]):
         models, expertise = dict(state.models), dict(state.expertise)
         probes = dict(state.probes)
         for reply in replies:
-            if reply.weights is None or "net" not in reply.weights:
+            if reply.weights is None:
                 continue
-            net = reply.weights["net"]
-            total.add({"net": net}, reply.samples)
-            if not reply.payload.keys() >= {"expertise", "probe"}:
-                continue  # without them it is nobody's neighbour
-            models[reply.client] = self.shelf.put(f"server-{reply.client:06d}", net)
+            total.add(reply.weights, reply.samples)
+            label = f"server-{reply.client:06d}"
+            models[reply.client] = self.shelf.put(label, reply.weights["net"])
             expertise[reply.client] = float(reply.payload["expertise"])
             probes[reply.client] = np.asarray(reply.payload["probe"], np.float64)
         mean = total.mean()
@@ -149,18 +142,21 @@ class FedRN(Method[FedRNState, FedRNMemory]):
         self, client: Client, memory: FedRNMemory | None, received: Message, rng: Streams
     ) -> Visit[FedRNMemory]:
         """Judge the labels together, train the global model on those that are trusted."""
-        samples, diary = client.samples, {}
+        samples, diary, p_clean = client.samples, {}, None
         select = everything(samples)
         if received.kind == "train":
             trusts = self._trusts(client, memory, received, rng)
-            clean = kept(np.average(trusts, axis=0, weights=received.payload["reliability"] + TINY))
+            reliabilities = received.payload["reliability"] + TINY
+            p_clean = np.average(trusts, axis=0, weights=reliabilities)
+            clean = kept(p_clean)
             diary = flagged_diary(samples, samples.given.numpy(), ~clean)
             select = only(clean, samples.given)
         net = client.net(received.weights["net"])
         train(net, samples, select, cross_entropy, self.training, rng)
         reply = trained_reply(client, net, received)
         payload = self._self_portrait(client, net, rng)
-        return Visit(replace(reply, payload=payload), FedRNMemory(copy_of(net)), diary)
+        memory = FedRNMemory(copy_of(net), p_clean)
+        return Visit(replace(reply, payload=payload), memory, diary)
 
     def _trusts(
         self, client: Client, memory: FedRNMemory | None, received: Message, rng: Streams
@@ -214,13 +210,19 @@ class FedRN(Method[FedRNState, FedRNMemory]):
         return {**DIVERGENCE, "expertise": Declared((), 0.0, 1.0), "probe": probe}
 
     def assess(self, client: Client, memory: FedRNMemory | None, received: Message) -> Assessment:
-        """The global model's predictions, and the trust of the client's own model."""
-        given = client.samples.given.numpy()
+        """The global model's predictions, and what the client last judged with its neighbours.
+
+        Their models are not sent once more. Who has not judged yet trusts its own model alone or,
+        if it was never visited, the global one.
+        """
         logits = predict_global(client.net(received.weights["net"]), client.samples)
+        predicted, given = logits.argmax(axis=1), client.samples.given.numpy()
         if memory is None:
-            return Assessment(logits.argmax(axis=1), trust(logits, given))
-        own = predict_local(client.net(memory.net, "own"), client.samples)
-        return Assessment(logits.argmax(axis=1), trust(own, given))
+            return Assessment(predicted, trust(logits, given))
+        if memory.p_clean is None:
+            own = predict_local(client.net(memory.net, "own"), client.samples)
+            return Assessment(predicted, trust(own, given))
+        return Assessment(predicted, memory.p_clean)
 
 
 def reliability(

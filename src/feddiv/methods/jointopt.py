@@ -8,7 +8,7 @@ own and is left out.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,17 +17,17 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from feddiv.learning.train import Batch, Selection, TrainOptions, entropy_loss, prior_loss, train
+from feddiv.learning.train import Batch, Selection, entropy_loss, prior_loss, train
 from feddiv.methods.averaging import Averaging
 from feddiv.methods.contract import (
     Assessment,
-    Budget,
     Client,
     Diary,
     Message,
     MethodOptions,
     Moment,
     Payload,
+    Variant,
     Visit,
 )
 from feddiv.methods.parts import trained_reply
@@ -43,7 +43,7 @@ class JointOptOptions(MethodOptions):
     prior_weight: float = Field(1.2, ge=0)
     entropy_weight: float = Field(0.8, ge=0)
     window: int = Field(10, ge=1)  # epochs whose outputs make a label
-    labels_after: float = Field(0.1, ge=0, le=1)  # share of the rounds until labels move
+    labels_after: float = Field(0.1, ge=0, lt=1)  # share of the rounds until labels move
     soft: bool = True  # else the likeliest class alone
 
 
@@ -63,18 +63,16 @@ class JointOpt(Averaging[JointOptMemory]):
     summary = "labels that clients replace by the mean of the net's latest outputs"
     paper = "Tanaka et al., CVPR 2018"
     Options = JointOptOptions
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "default": {},
-        "hard": {"soft": False},
+    options: JointOptOptions
+    variants: ClassVar[Mapping[str, Variant]] = {
+        "default": Variant("soft labels"),
+        "hard": Variant("JointOpt whose labels are one class each", {"soft": False}),
     }
-
-    def __init__(self, options: JointOptOptions, training: TrainOptions, budget: Budget) -> None:
-        super().__init__(options, training, budget)
-        self.options = options
 
     def tells(self, moment: Moment) -> Payload:
         """Whether labels move in this round."""
-        started = moment.turn >= self.budget.part(self.options.labels_after)
+        fixed = min(self.budget.part(self.options.labels_after), self.budget.rounds - 1)
+        started = moment.turn >= fixed  # in the last round at the latest
         return {"labels_move": np.array(float(started))}
 
     def visit(

@@ -20,7 +20,7 @@ from feddiv.methods.contract import (
     Stage,
 )
 
-DIVERGENCE = {"divergence": Declared((), low=0.0)}
+DIVERGENCE = {"divergence": Declared((), low=0.0, metric=True)}
 
 
 def warmed_up(budget: Budget, share: float) -> tuple[Stage, Stage]:

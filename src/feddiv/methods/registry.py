@@ -1,4 +1,4 @@
-"""The methods there are, by name."""
+"""The methods there are, by name. A variant has a name too: METHOD-VARIANT, as feddiv-paper."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -36,8 +36,46 @@ METHODS: dict[str, type[Method[Any, Any]]] = {
 def method_class(name: str) -> type[Method[Any, Any]]:
     """The method of this name."""
     if name not in METHODS:
-        raise UserError(f"method.name: {name!r} is unknown; there are {', '.join(METHODS)}")
+        raise _unknown(name, "method.name")
     return METHODS[name]
+
+
+def _unknown(name: str, key: str) -> UserError:
+    known = ", ".join(METHODS)
+    return UserError(
+        f"{key}: {name!r} is unknown; there are {known} (and variants: feddiv list methods)"
+    )
+
+
+def split_name(full: str, key: str = "method.name") -> tuple[str, str | None]:
+    """Method and variant of a name such as "feddiv-paper"; None where it names no variant.
+
+    `key` is where the name was read, for the error of one that there is not.
+    """
+    name, dash, variant = full.partition("-")
+    if ":" in full:
+        raise UserError(f"{key}: {full!r} is spelt with a dash, {full.replace(':', '-')!r}")
+    if name not in METHODS:
+        raise _unknown(full, key)
+    if dash and variant not in METHODS[name].variants:
+        known = ", ".join(names_of(name))
+        raise UserError(f"{key}: {full!r} is unknown; of {name} there are {known}")
+    return name, variant if dash else None
+
+
+def full_name(name: str, variant: str) -> str:
+    """What a variant is called; the default one is called as the method."""
+    return name if variant == default_variant(name) else f"{name}-{variant}"
+
+
+def names_of(name: str) -> tuple[str, ...]:
+    """What the variants of a method are called."""
+    return tuple(full_name(name, variant) for variant in method_class(name).variants)
+
+
+def default_variant(name: str) -> str:
+    """The variant that a method is without further words."""
+    return str(method_class(name).Options.model_fields["variant"].default)
 
 
 def variant_options(name: str, variant: str) -> Mapping[str, Any]:
@@ -46,4 +84,4 @@ def variant_options(name: str, variant: str) -> Mapping[str, Any]:
     if variant not in variants:
         allowed = ", ".join(variants)
         raise UserError(f"method.variant: {variant!r} is unknown; {name} has {allowed}")
-    return variants[variant]
+    return variants[variant].options

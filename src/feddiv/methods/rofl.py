@@ -12,7 +12,7 @@ round in which a client has the class; until then it is zero, and is no centroid
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -30,9 +30,8 @@ from feddiv.learning.centroids import (
     followed,
 )
 from feddiv.learning.predict import predict, predict_global
-from feddiv.learning.train import Batch, TrainOptions, entropy_loss, everything, train
+from feddiv.learning.train import Batch, entropy_loss, everything, train
 from feddiv.methods.contract import (
-    Budget,
     Client,
     Declared,
     Exchange,
@@ -45,7 +44,6 @@ from feddiv.methods.contract import (
     Payload,
     Replies,
     Visit,
-    choose_clients,
 )
 from feddiv.methods.parts import DIVERGENCE, trained_reply
 from feddiv.nets import Net
@@ -81,11 +79,7 @@ class RoFL(Method[RoFLState, None]):
     summary = "small-loss samples, labels checked against class centroids that clients share"
     paper = "Yang et al., IEEE Intelligent Systems 2022"
     Options = RoFLOptions
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
-
-    def __init__(self, options: RoFLOptions, training: TrainOptions, budget: Budget) -> None:
-        super().__init__(options, training, budget)
-        self.options = options
+    options: RoFLOptions
 
     # The server
 
@@ -99,7 +93,7 @@ class RoFL(Method[RoFLState, None]):
         """One exchange a round with a fraction of the clients."""
         if moment.exchange:
             return None
-        chosen = choose_clients(state.sizes, self.budget.visits(len(state.sizes)), rng)
+        chosen = self.choose(state.sizes, rng)
         payload = self.schedule(moment.turn)
         if state.centroids is not None:
             payload["centroids"] = state.centroids
@@ -120,8 +114,7 @@ class RoFL(Method[RoFLState, None]):
         for reply in replies:
             if reply.weights is not None:
                 models.add(reply.weights, reply.samples)
-            if "centroids" in reply.payload:
-                centroids.add(reply.payload["centroids"])
+            centroids.add(reply.payload["centroids"])
         mean = models.mean()
         return RoFLState(mean["net"] if mean else state.net, centroids.mean(), state.sizes)
 

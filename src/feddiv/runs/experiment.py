@@ -7,6 +7,7 @@ from pathlib import Path
 from feddiv.config import Experiment, changed_options, load_experiment, validated
 from feddiv.data import Draw
 from feddiv.errors import UserError
+from feddiv.methods.registry import full_name
 from feddiv.runs.loop import Record
 from feddiv.runs.prepare import Prepared, fitted, prepare
 from feddiv.runs.record import RunFolder
@@ -45,7 +46,7 @@ def run_experiment(
     """
     main = prepare(experiment)
     rivals = {
-        name: (fitted(rival, main.dataset, main.draw), folder.inside("against", _as_folder(name)))
+        name: (fitted(rival, main.dataset, main.draw), folder.inside("against", name))
         for name, rival in rivals_of(experiment).items()
     }
     watcher.opens(folder.path)
@@ -68,7 +69,7 @@ def resume_experiment(path: Path, watcher: Watcher, *, workers: int | None = Non
         against = {}
         for name, rival in rivals_of(experiment).items():
             other = fitted(rival, prepared.dataset, prepared.draw)
-            place = path / "against" / _as_folder(name)
+            place = path / "against" / name
             against[name] = _taken_up(name, other, place, watcher, workers)
     finally:
         folder.unlock()
@@ -95,21 +96,14 @@ def rivals_of(experiment: Experiment) -> dict[str, Experiment]:
 
 
 def as_rival(experiment: Experiment, name: str) -> Experiment:
-    """The same experiment with the method "name" or "name:variant", and no comparison."""
-    method, _, variant = name.partition(":")
-    chosen = {"name": method, "variant": variant} if variant else {"name": method}
-    return validated({**experiment.model_dump(), "method": chosen, "against": ()})
+    """The same experiment with the method or variant of this name, and no comparison."""
+    return validated({**experiment.model_dump(), "method": {"name": name}, "against": ()})
 
 
 def title(experiment: Experiment) -> str:
     """The method as `against` would name it; a star where options differ from the variant's."""
-    name, variant = experiment.method.name, experiment.method.variant
     star = "*" if changed_options(experiment) else ""
-    return (name if variant == "default" else f"{name}:{variant}") + star
-
-
-def _as_folder(name: str) -> str:
-    return name.replace(":", "-")  # no colon in the names of files on Windows
+    return full_name(experiment.method.name, experiment.method.variant) + star
 
 
 def _started(

@@ -64,7 +64,7 @@ class Gathering:
 
     def __iter__(self) -> Iterator[Reply]:
         facts, kind = self.federation.facts, self.exchange.message.kind
-        declared = self.method.declares(kind, facts)
+        declared, models = self.method.declares(kind, facts), self.method.returns(kind)
         answered: set[int] = set()
         for visit in self.federation.exchange(self.exchange, self.rng):
             reply = visit.reply
@@ -72,7 +72,7 @@ class Gathering:
             self.bytes_down += message_bytes(sent)
             self.bytes_up += reply_bytes(reply)
             try:
-                check_reply(reply, declared, sent, facts.sizes[reply.client])
+                check_reply(reply, declared, models, sent, facts.sizes[reply.client])
             except Refused as reason:
                 self.note({"client": reply.client, "kind": kind, "refused": str(reason)})
                 continue
