@@ -28,6 +28,15 @@ RESULTS = Path(__file__).parent / "results"
 
 METHODS = {
     "FedAvg": ["method.name=fedavg"],
+    "FedAvg with MixUp": ["method.name=fedavg-mixup"],
+    "FedProx": ["method.name=fedprox"],
+    "RoFL": ["method.name=rofl"],
+    "ARFL (residual)": ["method.name=arfl_residual"],
+    "ARFL (auto)": ["method.name=arfl_auto"],
+    "JointOpt": ["method.name=jointopt"],
+    "DivideMix": ["method.name=dividemix"],
+    "FedCorr": ["method.name=fedcorr"],
+    "FedRN": ["method.name=fedrn"],
     "FedDiv (paper)": ["method.variant=paper"],
     "FedDiv (release)": ["method.variant=release"],
     "FedDiv (plus)": [],  # as the preset has it
@@ -39,13 +48,21 @@ METHODS = {
 }
 COMPARED = ("FedAvg", "FedDiv (paper)", "FedDiv (release)", "FedDiv (plus)", "perfect filter")
 STEPS = tuple(name for name in METHODS if name.startswith("plus"))
+EVERY = tuple(name for name in METHODS if name not in STEPS and name != "perfect filter")
+
+# What follows `feddiv run` for a setting; others are the name of a preset.
+SETTINGS = {
+    "digits (0, 0)": ["digits-clean"],
+    "digits (0.4, 0.5)": ["quickstart", "noise.rho=0.4"],
+    "digits (0.8, 0.5)": ["quickstart"],
+}
 
 
 @dataclass(frozen=True)
 class Study:
-    """Presets, methods and seeds that belong in one table."""
+    """Settings, methods and seeds that belong in one table."""
 
-    presets: Sequence[str]
+    settings: Sequence[str]
     methods: Sequence[str]
     seeds: Sequence[int]
 
@@ -57,6 +74,7 @@ STUDIES = {
         range(5),
     ),
     "steps": Study(["digits-noniid"], STEPS, range(5)),
+    "methods": Study(list(SETTINGS), EVERY, range(3)),
     # Seeds 0 to 4 were looked at while options were chosen.
     "cifar10": Study(["cifar10-laptop"], COMPARED, range(5, 8)),
 }
@@ -66,19 +84,21 @@ STUDIES = {
 class Job:
     """One run of a study."""
 
-    preset: str
+    setting: str
     method: str
     seed: int
 
     @property
     def arguments(self) -> list[str]:
         """What follows `feddiv run`."""
-        return [self.preset, *METHODS[self.method], f"seed={self.seed}", "against=[]"]
+        setting = SETTINGS.get(self.setting, [self.setting])
+        return [*setting, *METHODS[self.method], f"seed={self.seed}", "against=[]"]
 
     @property
     def experiment(self) -> Experiment:
         """What the command runs."""
-        return load_experiment(self.preset, self.arguments[1:])
+        preset, *overrides = self.arguments
+        return load_experiment(preset, overrides)
 
     def made(self, row: dict[str, Any]) -> bool:
         """Whether the row was made with the options of today; keys that are new count as unset.
@@ -103,7 +123,7 @@ class Job:
                 raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
             lines = (out / "rounds.jsonl").read_text().splitlines()
             return {
-                "preset": self.preset,
+                "setting": self.setting,
                 "method": self.method,
                 "seed": self.seed,
                 "options": self.experiment.model_dump(mode="json", exclude_none=True),
@@ -118,7 +138,7 @@ def finished(file: Path) -> dict[Job, dict[str, Any]]:
     """Runs in the results file that were made with the options of today."""
     lines = file.read_text().splitlines() if file.exists() else []
     rows = [json.loads(line) for line in lines]
-    jobs = {Job(row["preset"], row["method"], row["seed"]): row for row in rows}
+    jobs = {Job(row["setting"], row["method"], row["seed"]): row for row in rows}
     return {job: row for job, row in jobs.items() if job.made(row)}
 
 
@@ -129,16 +149,15 @@ def table(study: Study, rows: dict[Job, dict[str, Any]]) -> str:
         "| best on test, mean | filter F1 | flagged | wrong |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for preset in study.presets:
+    for setting in study.settings:
         for method in study.methods:
-            found = [rows[job] for s in study.seeds if (job := Job(preset, method, s)) in rows]
-            if not found:
+            summaries = _summaries(study, rows, setting, method)
+            if not summaries:
                 continue
-            summaries = [row["summary"] for row in found]
             last = [summary["mean_last10_test_accuracy"] for summary in summaries]
             f1 = [summary["filter"] and summary["filter"]["f1"] for summary in summaries]
             cells = [
-                preset,
+                setting,
                 method,
                 " ".join(f"{value:.3f}" for value in last),
                 f"**{statistics.mean(last):.3f}**",
@@ -149,6 +168,46 @@ def table(study: Study, rows: dict[Job, dict[str, Any]]) -> str:
             ]
             text.append("| " + " | ".join(cells) + " |")
     return "\n".join(text)
+
+
+def wide_table(study: Study, rows: dict[Job, dict[str, Any]]) -> str:
+    """Markdown: a line per method, best and last accuracy in every setting, and its time."""
+    text = [
+        f"| method | {' | '.join(f'{s}: best | last | last ten' for s in study.settings)} "
+        "| time of a round / FedAvg's |",
+        "| --- |" + " --- |" * (3 * len(study.settings) + 1),
+    ]
+    pace = {m: _pace(study, rows, m) for m in study.methods}
+    for method in study.methods:
+        cells = [method]
+        for setting in study.settings:
+            summaries = _summaries(study, rows, setting, method)
+            for key in ("best", "last", "mean_last10"):
+                cells.append(_spread([summary[f"{key}_test_accuracy"] for summary in summaries]))
+        known = pace[method] is not None and pace["FedAvg"] is not None
+        cells.append(f"{pace[method] / pace['FedAvg']:.1f}" if known else "–")
+        text.append("| " + " | ".join(cells) + " |")
+    return "\n".join(text)
+
+
+def _summaries(
+    study: Study, rows: dict[Job, dict[str, Any]], setting: str, method: str
+) -> list[dict[str, Any]]:
+    jobs = [Job(setting, method, seed) for seed in study.seeds]
+    return [rows[job]["summary"] for job in jobs if job in rows]
+
+
+def _pace(study: Study, rows: dict[Job, dict[str, Any]], method: str) -> Any:
+    """Seconds per round, the median over all runs: others may have disturbed some."""
+    every = [s for setting in study.settings for s in _summaries(study, rows, setting, method)]
+    return statistics.median(s["seconds"] / s["rounds"] for s in every) if every else None
+
+
+def _spread(values: Sequence[float]) -> str:
+    if not values:
+        return "–"
+    spread = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{statistics.mean(values):.3f}±{spread:.3f}"
 
 
 def _seeds(study: Study) -> str:
@@ -177,9 +236,9 @@ def main() -> None:
         todo = [
             job
             for seed in options.seeds or study.seeds
-            for preset in study.presets
+            for setting in study.settings
             for method in options.only or study.methods
-            if (job := Job(preset, method, seed)) not in done
+            if (job := Job(setting, method, seed)) not in done
         ]
         with ThreadPoolExecutor(options.jobs) as pool:
             runs = [pool.submit(job.run) for job in todo]
@@ -188,7 +247,8 @@ def main() -> None:
                 with file.open("a") as results:
                     results.write(json.dumps(row) + "\n")
                 print(f"{number}/{len(todo)} {row['command']}", file=sys.stderr, flush=True)
-    print(table(study, finished(file)))
+    shown = wide_table if options.study == "methods" else table
+    print(shown(study, finished(file)))
 
 
 if __name__ == "__main__":

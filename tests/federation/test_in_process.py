@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,9 @@ import torch
 from feddiv.data import Dataset, Draw
 from feddiv.federation.in_process import InProcess
 from feddiv.federation.workspace import Workspace
+from feddiv.learning.average import copied
 from feddiv.learning.train import TrainOptions
-from feddiv.methods.contract import Budget, Exchange, Message
+from feddiv.methods.contract import Budget, Exchange, Message, Visit
 from feddiv.methods.fedavg import FedAvg, FedAvgOptions
 from feddiv.nets import ModelOptions
 from feddiv.randomness import Streams
@@ -55,12 +57,20 @@ def test_fresh_weights_are_a_function_of_seed_and_name(federation: InProcess) ->
     assert not same(first, federation.make_model("other", Streams(1)))
 
 
+def kept(federation: InProcess, exchange: Exchange) -> list[Visit[Any]]:
+    """All outcomes at once; weights are lent to whoever merges them, so they are copied."""
+    return [
+        replace(visit, reply=replace(visit.reply, weights=copied(visit.reply.weights)))
+        for visit in federation.exchange(exchange, RNG)
+    ]
+
+
 def test_outcomes_come_in_the_order_asked_for_and_do_not_depend_on_it(
     federation: InProcess,
 ) -> None:
     message = Message("train", weights(federation))
-    forth = list(federation.exchange(Exchange((2, 0, 1), message), RNG))
-    back = list(federation.exchange(Exchange((1, 0, 2), message), RNG))
+    forth = kept(federation, Exchange((2, 0, 1), message))
+    back = kept(federation, Exchange((1, 0, 2), message))
     assert [visit.reply.client for visit in forth] == [2, 0, 1]
     by_client = {visit.reply.client: visit.reply for visit in back}
     for visit in forth:
@@ -70,18 +80,16 @@ def test_outcomes_come_in_the_order_asked_for_and_do_not_depend_on_it(
 def test_a_visit_leaves_what_was_sent_alone(federation: InProcess) -> None:
     sent = weights(federation)
     before = {key: value.clone() for key, value in sent["net"].items()}
-    replies = [
-        visit.reply for visit in federation.exchange(Exchange((0, 1), Message("train", sent)), RNG)
-    ]
+    first, second = kept(federation, Exchange((0, 1), Message("train", sent)))
     assert same(sent["net"], before)
-    assert not same(replies[0].weights["net"], replies[1].weights["net"])
+    assert not same(first.reply.weights["net"], second.reply.weights["net"])
 
 
 def test_personal_messages_override_the_common_one(federation: InProcess) -> None:
     common, special = weights(federation), {"net": federation.make_model("other", RNG)}
     exchange = Exchange((0, 1), Message("train", common), {1: Message("train", special)})
-    personal = list(federation.exchange(exchange, RNG))
-    alone = list(federation.exchange(Exchange((1,), Message("train", special)), RNG))
+    personal = kept(federation, exchange)
+    alone = kept(federation, Exchange((1,), Message("train", special)))
     assert same(personal[1].reply.weights["net"], alone[0].reply.weights["net"])
 
 

@@ -21,6 +21,7 @@ from feddiv.federation.simulation import Simulation
 from feddiv.federation.worker import WorkerError
 from feddiv.federation.workers import Workers, usable_workers
 from feddiv.federation.workspace import Workspace
+from feddiv.learning.average import copied
 from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Budget, Client, Exchange, Message, Reply, Visit
 from feddiv.methods.fedavg import FedAvg, FedAvgOptions
@@ -82,7 +83,15 @@ def weights(federation: Simulation) -> dict[str, Any]:
 
 def visits(federation: Simulation, kind: str = "train", clients=(2, 0, 1)) -> list[Visit[Any]]:
     message = Message(kind, weights(federation))
-    return list(federation.exchange(Exchange(tuple(clients), message), RNG))
+    return kept(federation, Exchange(tuple(clients), message))
+
+
+def kept(federation: Simulation, exchange: Exchange) -> list[Visit[Any]]:
+    """All outcomes at once; weights are lent to whoever merges them, so they are copied."""
+    return [
+        replace(visit, reply=replace(visit.reply, weights=copied(visit.reply.weights or {})))
+        for visit in federation.exchange(exchange, RNG)
+    ]
 
 
 def assert_same(ours: list[Visit[Any]], theirs: list[Visit[Any]]) -> None:
@@ -121,18 +130,28 @@ def test_personal_messages_and_payloads(workspace: Workspace, workers: Workers) 
     special = {"net": oracle.make_model("other", RNG), "big": {"x": torch.zeros(50_000)}}
     for message in (Message("train", special), Message("train names", {}, {"a": np.arange(3.0)})):
         exchange = Exchange((0, 1, 2), Message("train", weights(oracle)), {1: message})
-        ours, theirs = list(workers.exchange(exchange, RNG)), list(oracle.exchange(exchange, RNG))
+        ours, theirs = kept(workers, exchange), kept(oracle, exchange)
         if message.kind == "train":
             assert_same(ours, theirs)
         else:
             assert ours[1].reply.payload["a"].tolist() == [0, 1, 2]
 
 
-def test_a_reply_has_memory_of_its_own(workers: Workers) -> None:
-    first = visits(workers)
-    kept = {key: value.clone() for key, value in first[0].reply.weights["net"].items()}
-    visits(workers, "train", (1, 1, 2))
-    assert all(torch.equal(kept[key], v) for key, v in first[0].reply.weights["net"].items())
+@pytest.mark.parametrize("kind", ["train", "train slow", "train die 2"])
+def test_jobs_in_advance_and_replies_that_wait_for_their_turn(
+    workspace: Workspace, workers: Workers, kind: str
+) -> None:
+    clients = (0, 1, 2, 2, 1, 2, 1, 2, 1, 2, 0, 1, 2, 2, 1, 2, 1, 1)
+    assert_same(visits(workers, kind, clients), visits(InProcess(workspace), "train", clients))
+    assert all(not hand.boxes and not hand.jobs for hand in workers.hands)
+
+
+def test_weights_are_lent_until_the_next_reply_is_taken(workers: Workers) -> None:
+    exchange = Exchange((2, 0, 1) * 6, Message("train", weights(workers)))
+    for visit in workers.exchange(exchange, RNG):
+        before = copied(visit.reply.weights)["net"]
+        time.sleep(0.02)  # meanwhile the workers write their next replies
+        assert all(torch.equal(before[key], v) for key, v in visit.reply.weights["net"].items())
 
 
 @pytest.mark.parametrize("deaths", [1, 2])

@@ -70,11 +70,3 @@ class SharedArea:
         count = torch.Size(entry.shape).numel()
         stretch = self._bytes[entry.offset : entry.offset + count * dtype.itemsize]
         return stretch.view(dtype).view(entry.shape)
-
-
-def copied(weights: Weights) -> Weights:
-    """The same weights in memory of their own."""
-    return {
-        model: {key: value.clone() for key, value in state.items()}
-        for model, state in weights.items()
-    }

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from feddiv.errors import Diverged, UserError
 from feddiv.federation.memory import MemoryRecords
-from feddiv.federation.shared import Layout, SharedArea, copied, room_for
+from feddiv.federation.shared import Layout, SharedArea, room_for
 from feddiv.federation.simulation import make_visit
 from feddiv.federation.workspace import Workspace
 from feddiv.interrupts import SIGNALS
-from feddiv.learning.average import Weights
+from feddiv.learning.average import Weights, copied
 from feddiv.methods.contract import Assessment, Message, Reply
 from feddiv.randomness import Streams
 from feddiv.trees import pack, unpack
@@ -54,7 +54,8 @@ class Task:
     letter: int  # its serial
     rng: Streams
     chunks: tuple[int, int] = (0, 0)
-    personal: Letter | None = None  # its weights lie in the worker's own mailbox
+    mailbox: int = 0  # which of the worker's own takes the reply
+    personal: Letter | None = None  # its weights lie in that mailbox
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,14 @@ class Worker:
     """The child's side: a workspace, and shared areas to read from and write to."""
 
     def __init__(
-        self, workspace: Workspace, records: MemoryRecords, board: SharedArea, mailbox: SharedArea
+        self,
+        workspace: Workspace,
+        records: MemoryRecords,
+        board: SharedArea,
+        mailboxes: Sequence[SharedArea],
     ) -> None:
         self.workspace, self.records = workspace, records
-        self.board, self.mailbox = board, mailbox
+        self.board, self.mailboxes = board, mailboxes
         self.letter: Letter | None = None
 
     def serve(self, connection: Connection) -> None:
@@ -99,8 +104,9 @@ class Worker:
             return Answer(error=name, reason=reason), b""
 
     def _done(self, task: Task, record: bytes | None) -> tuple[Answer, bytes]:
+        mailbox = self.mailboxes[task.mailbox]
         if task.personal is not None:
-            message = task.personal.opened(self.mailbox)
+            message = task.personal.opened(mailbox)
             # The reply goes to the same place, and may be made of what was received.
             message = Message(message.kind, copied(message.weights), message.payload)
         else:
@@ -108,19 +114,19 @@ class Worker:
             assert self.letter.serial == task.letter
             message = self.letter.opened(self.board)
         if task.kind == "visit":
-            return self._visited(message, record, task.rng)
+            return self._visited(message, record, task.rng, mailbox)
         if task.kind == "evaluate":
             return Answer(logits=self.workspace.evaluate(message.weights, *task.chunks)), b""
         client, memory = self.workspace.client(task.rng.client), self.records.read(record)
         return Answer(assessment=self.workspace.method.assess(client, memory, message)), b""
 
     def _visited(
-        self, message: Message, record: bytes | None, rng: Streams
+        self, message: Message, record: bytes | None, rng: Streams, mailbox: SharedArea
     ) -> tuple[Answer, bytes]:
         visit = make_visit(self.workspace, self.records, message, record, rng)
         reply, layout, odd = visit.reply, None, None
-        if reply.weights is not None and room_for(reply.weights) <= self.mailbox.size:
-            layout = self.mailbox.write(reply.weights)
+        if reply.weights is not None and room_for(reply.weights) <= mailbox.size:
+            layout = mailbox.write(reply.weights)
         else:
             odd = reply.weights
         light = Reply(reply.client, reply.samples, None, reply.payload, reply.metrics)

@@ -1,9 +1,10 @@
 """The fast federation on one machine: worker processes, forked from this one.
 
 Every worker sees the data and the method as they were when it was forked, without a copy. Weights
-go both ways through shared memory: one board that all workers read, one mailbox per worker. What
-is small goes through a pipe, as records of bytes. Replies are handed on in the plan's order
-whoever finished first, so the result has the same bits for any number of workers.
+go both ways through shared memory: one board that all workers read, two mailboxes per worker, so
+that it can go on while its last reply is being merged. What is small goes through a pipe, as
+records of bytes. Replies are handed on in the plan's order whoever finished first, so the result
+has the same bits for any number of workers.
 """
 
 import atexit
@@ -12,9 +13,9 @@ import multiprocessing
 import os
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -25,18 +26,20 @@ import numpy as np
 import numpy.typing as npt
 
 from feddiv.errors import WorkerLost
-from feddiv.federation.shared import SharedArea, copied, room_for
+from feddiv.federation.shared import SharedArea, room_for
 from feddiv.federation.simulation import Simulation
 from feddiv.federation.worker import Answer, Letter, Task, Worker, joined, raise_error, split, work
 from feddiv.federation.workspace import Workspace
 from feddiv.interrupts import allowed
-from feddiv.learning.average import Weights
-from feddiv.methods.contract import Assessment, Exchange, Message, Reply, Visit
+from feddiv.learning.average import Weights, copied
+from feddiv.methods.contract import Assessment, Exchange, Message, Visit
 from feddiv.randomness import Streams
 from feddiv.trees import pack, unpack
 
 ATTEMPTS = 3  # a task that kills so many workers ends the run
 AHEAD = 4  # tasks per worker that may be finished before the one whose turn it is
+MAILBOXES = 2  # per worker
+LIGHT = 1 << 14  # bytes that a pipe takes although nobody reads them yet
 
 
 def usable_workers(wanted: int | None) -> int:
@@ -68,13 +71,34 @@ class Job:
 
 @dataclass(eq=False)
 class Hand:
-    """The parent's grip on one worker."""
+    """The parent's grip on one worker.
+
+    A mailbox belongs to a job from when it is handed out until its reply has been merged, or
+    copied to make room.
+    """
 
     process: BaseProcess
     connection: Connection
-    mailbox: SharedArea
+    mailboxes: tuple[SharedArea, ...]
     letter: int = 0  # serial of the letter it has
-    job: int | None = None  # what it works on
+    jobs: deque[int] = field(default_factory=deque)  # what it works on, and what comes next
+    boxes: dict[int, int] = field(default_factory=dict)  # job -> its mailbox
+
+    @property
+    def free(self) -> int | None:
+        """A mailbox that belongs to no job."""
+        taken = self.boxes.values()
+        return next((box for box in range(len(self.mailboxes)) if box not in taken), None)
+
+
+@dataclass
+class Outcome:
+    """An answer on its way to whoever asked; weights may still lie in the worker's mailbox."""
+
+    answer: Answer
+    weights: Weights | None
+    memory: bytes
+    lender: Hand | None = None
 
 
 class Workers(Simulation):
@@ -101,11 +125,11 @@ class Workers(Simulation):
             )
             for id in exchange.clients
         ]
-        for answer, weights, memory in self._results(jobs):
-            assert answer.reply is not None
-            light = answer.reply
-            reply = Reply(light.client, light.samples, weights, light.payload, light.metrics)
-            yield Visit(reply, memory, answer.diary)
+        for outcome in self._results(jobs):
+            light = outcome.answer.reply
+            assert light is not None
+            reply = replace(light, weights=outcome.weights)
+            yield Visit(reply, outcome.memory, outcome.answer.diary)
 
     def evaluate(self, weights: Weights) -> npt.NDArray[np.float32]:
         """Test logits; each worker takes a stretch of the chunks."""
@@ -118,7 +142,7 @@ class Workers(Simulation):
             for first, last in pairwise(bounds)
             if last > first
         ]
-        return np.concatenate([answer.logits for answer, _, _ in self._results(jobs)])
+        return np.concatenate([outcome.answer.logits for outcome in self._results(jobs)])
 
     def assess(self, message: Message) -> Iterator[tuple[int, Assessment]]:
         """Ask every client."""
@@ -127,9 +151,9 @@ class Workers(Simulation):
             Job(Task("assess", self.letter.serial, Streams(0, client=id)))
             for id in self.facts.sizes
         ]
-        for job, (answer, _, _) in zip(jobs, self._results(jobs), strict=True):
-            assert answer.assessment is not None
-            yield job.task.rng.client, answer.assessment
+        for job, outcome in zip(jobs, self._results(jobs), strict=True):
+            assert outcome.answer.assessment is not None
+            yield job.task.rng.client, outcome.answer.assessment
 
     def close(self) -> None:
         """End all workers."""
@@ -166,75 +190,104 @@ class Workers(Simulation):
         """A new worker process."""
         context = multiprocessing.get_context("fork")
         ours, theirs = context.Pipe()
-        mailbox = SharedArea(self.room)
-        worker = Worker(self.workspace, self.records, self.board, mailbox)
+        mailboxes = tuple(SharedArea(self.room) for _ in range(MAILBOXES))
+        worker = Worker(self.workspace, self.records, self.board, mailboxes)
         others = [*(hand.connection for hand in self.hands), ours]
         process = context.Process(target=_live, args=(worker, theirs, others), daemon=True)
         process.start()
         theirs.close()
-        return Hand(process, ours, mailbox)
+        return Hand(process, ours, mailboxes)
 
     # Jobs
 
-    def _results(self, jobs: Sequence[Job]) -> Iterator[tuple[Answer, Weights | None, bytes]]:
+    def _results(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
         """Answers in the order of the jobs; workers that die are replaced, their jobs repeated."""
-        todo, done = deque(range(len(jobs))), dict[int, tuple[Answer, Weights | None, bytes]]()
+        todo, done = deque(range(len(jobs))), dict[int, Outcome]()
         turn = 0
         try:
             while turn < len(jobs):
-                for place, hand in enumerate(self.hands):
-                    if todo and hand.job is None and todo[0] < turn + AHEAD * self.count:
-                        number = todo.popleft()
-                        if not self._handed(hand, jobs[number], number):
-                            self._bury(place, jobs, todo)
+                self._hand_out(jobs, todo, done, turn)
                 if turn in done:
-                    answer, weights, memory = done.pop(turn)
-                    raise_error(answer, jobs[turn].where)
-                    yield answer, weights, memory
+                    outcome = done.pop(turn)
+                    raise_error(outcome.answer, jobs[turn].where)
+                    yield outcome
+                    if outcome.lender is not None:
+                        del outcome.lender.boxes[turn]
                     turn += 1
                     continue
-                busy = [hand.connection for hand in self.hands if hand.job is not None]
+                busy = [hand.connection for hand in self.hands if hand.jobs]
                 if not busy:  # all were found dead, and replaced
                     continue
                 with allowed():  # nothing here is half done: replies that are in are in `done`
                     ready = wait(busy)
                 for place, hand in enumerate(self.hands):
-                    if hand.connection in ready and hand.job is not None:
+                    if hand.connection in ready and hand.jobs:
                         try:
-                            done[hand.job] = _received(hand)
-                            hand.job = None
+                            done[hand.jobs[0]] = _received(hand)
+                            hand.jobs.popleft()
                         except (EOFError, OSError):
                             self._bury(place, jobs, todo)
         finally:
-            if any(hand.job is not None for hand in self.hands):
+            if any(hand.jobs for hand in self.hands):
                 self.close()  # given up: what they are doing is of no use any more
+            for hand in self.hands:
+                hand.boxes.clear()
+
+    def _hand_out(
+        self, jobs: Sequence[Job], todo: "deque[int]", done: dict[int, Outcome], turn: int
+    ) -> None:
+        """Give work to whoever has none and, while there is much of it, one job in advance."""
+        for place, hand in enumerate(self.hands):
+            if not todo or todo[0] >= turn + AHEAD * self.count:
+                return
+            if hand.jobs and not self._in_advance(hand, jobs[todo[0]], len(todo)):
+                continue
+            if hand.free is None:
+                if hand.jobs:
+                    continue  # soon one of its replies will be merged
+                _make_room(hand, done)
+            number = todo.popleft()
+            if not self._handed(hand, jobs[number], number):
+                self._bury(place, jobs, todo)
+
+    def _in_advance(self, hand: Hand, job: Job, left: int) -> bool:
+        """Whether a worker that has a job may be given this one already.
+
+        Near the end it might wait behind a slow one while others idle; and a pipe that is full
+        would make us wait for a worker that may be waiting for us.
+        """
+        record = self.memories.get(job.task.rng.client) or b""
+        heavy = len(record) > LIGHT or len(self.packed_letter) > LIGHT
+        return len(hand.jobs) < MAILBOXES and left > MAILBOXES * self.count and not heavy
 
     def _handed(self, hand: Hand, job: Job, number: int) -> bool:
         """Give a worker a job; False where there is nobody to take it."""
-        hand.job = number
-        task = job.task
+        box = hand.free
+        assert box is not None
+        hand.jobs.append(number)
+        hand.boxes[number] = box
+        task = replace(job.task, mailbox=box)
         if job.personal is not None:
-            layout = hand.mailbox.write(job.personal.weights)
-            personal = Letter(0, job.personal.kind, job.personal.payload, layout)
-            task = Task(task.kind, task.letter, task.rng, task.chunks, personal)
-        letter = b"" if hand.letter == self.letter.serial else self.packed_letter
+            layout = hand.mailboxes[box].write(job.personal.weights)
+            letter = Letter(0, job.personal.kind, job.personal.payload, layout)
+            task = replace(task, personal=letter)
+        packed = b"" if hand.letter == self.letter.serial else self.packed_letter
         record = self.memories.get(task.rng.client) or b""
         try:
-            hand.connection.send_bytes(joined(letter, pack(task), record))
+            hand.connection.send_bytes(joined(packed, pack(task), record))
         except OSError:
             return False
         hand.letter = self.letter.serial
         return True
 
     def _bury(self, place: int, jobs: Sequence[Job], todo: "deque[int]") -> None:
-        """Replace a worker that died, and put its job back in front."""
+        """Replace a worker that died, and put its jobs back in front."""
         hand = self.hands[place]
         _end(hand)
-        assert hand.job is not None
-        job = jobs[hand.job]
+        job = jobs[hand.jobs[0]]
         job.deaths += 1
         job.cause = _cause_of_death(hand.process.exitcode)
-        todo.appendleft(hand.job)
+        todo.extendleft(reversed(hand.jobs))
         self.hands[place] = self._hired()
         if job.deaths == ATTEMPTS:
             raise WorkerLost(f"{job.where} killed its worker {ATTEMPTS} times ({job.cause})")
@@ -246,12 +299,24 @@ def _live(worker: Worker, connection: Connection, others: Sequence[Connection]) 
     work(worker, connection)
 
 
-def _received(hand: Hand) -> tuple[Answer, Weights | None, bytes]:
+def _received(hand: Hand) -> Outcome:
     packed, memory = split(hand.connection.recv_bytes())
     answer: Answer = unpack(Answer, packed)
+    number = hand.jobs[0]
     if answer.layout is None:
-        return answer, answer.weights, memory
-    return answer, copied(hand.mailbox.read(answer.layout)), memory
+        del hand.boxes[number]
+        return Outcome(answer, answer.weights, memory)
+    weights = hand.mailboxes[hand.boxes[number]].read(answer.layout)
+    return Outcome(answer, weights, memory, hand)
+
+
+def _make_room(hand: Hand, done: Mapping[int, Outcome]) -> None:
+    """Empty a mailbox: its reply will have to wait for its turn elsewhere."""
+    number = next(iter(hand.boxes))
+    outcome = done[number]
+    assert outcome.weights is not None
+    outcome.weights, outcome.lender = copied(outcome.weights), None
+    del hand.boxes[number]
 
 
 def _end(hand: Hand) -> None:

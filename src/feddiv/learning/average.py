@@ -9,6 +9,14 @@ StateDict = dict[str, Tensor]
 Weights = dict[str, StateDict]  # a named set of models
 
 
+def copied(weights: Weights) -> Weights:
+    """The same weights in memory of their own."""
+    return {
+        model: {key: value.clone() for key, value in state.items()}
+        for model, state in weights.items()
+    }
+
+
 class RunningMean:
     """Weighted mean of state dicts, added one by one in the plan's order.
 
@@ -20,36 +28,39 @@ class RunningMean:
     def __init__(self) -> None:
         self.total = 0.0
         self._sums: Weights = {}
-        self._like: Weights = {}
+        self._types: dict[str, dict[str, torch.dtype]] = {}
 
     def add(self, weights: Weights, amount: float) -> None:
         """Add one reply that counts `amount` (the client's number of samples)."""
         if not self._sums:
-            self._like = weights
-            self._sums = {
-                name: {
-                    key: torch.zeros_like(value, dtype=torch.float64)
-                    for key, value in floating(net)
-                }
-                for name, net in weights.items()
-            }
+            self._begin(weights)
         for name, net in weights.items():
             for key, value in floating(net):
                 self._sums[name][key].add_(value, alpha=amount)
         self.total += amount
 
+    def _begin(self, weights: Weights) -> None:
+        for name, net in weights.items():
+            self._types[name] = {key: value.dtype for key, value in net.items()}
+            self._sums[name] = {
+                key: torch.zeros_like(value, dtype=torch.float64)
+                if value.is_floating_point()
+                else value.clone()
+                for key, value in net.items()
+            }
+
     def mean(self) -> Weights | None:
-        """The mean so far; None where nothing was added."""
+        """The mean so far, in contiguous memory; None where nothing was added."""
         if not self.total:
             return None
         return {
             name: {
-                key: (self._sums[name][key] / self.total).to(value.dtype)
-                if key in self._sums[name]
+                key: (value / self.total).to(self._types[name][key]).contiguous()
+                if value.is_floating_point()
                 else value
                 for key, value in net.items()
             }
-            for name, net in self._like.items()
+            for name, net in self._sums.items()
         }
 
 

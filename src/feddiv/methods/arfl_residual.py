@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from feddiv.learning.average import RunningMean, StateDict, floating
+from feddiv.learning.average import RunningMean, StateDict, copied, floating
 from feddiv.learning.train import cross_entropy, everything, train
 from feddiv.methods.averaging import Averaging, AveragingState
 from feddiv.methods.contract import Client, Exchange, Message, MethodOptions, Replies, Visit
@@ -63,7 +63,7 @@ class ArflResidual(Averaging[None]):
         amounts: list[float] = []
         for reply in replies:
             if reply.weights is not None:
-                models.append(reply.weights["net"])
+                models.append(copied(reply.weights)["net"])
                 amounts.append(reply.samples)
         if len(models) >= FEWEST:
             amounts, models = residual_weights(models)

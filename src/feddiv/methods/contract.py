@@ -117,7 +117,10 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a client sends back. Everything here crosses the network and was declared."""
+    """What a client sends back. Everything here crosses the network and was declared.
+
+    Weights may be those of the net object itself: they are valid until it is used again.
+    """
 
     client: int
     samples: int  # n_k
@@ -149,7 +152,11 @@ class Assessment:
 
 
 class Replies(Protocol):
-    """The replies of one exchange in the plan's order; `missing` is complete after the last."""
+    """The replies of one exchange in the plan's order; `missing` is complete after the last.
+
+    Weights of a reply are only lent: they may change when the next reply is taken. Whoever needs
+    them longer keeps a copy (`copied`).
+    """
 
     @property
     def missing(self) -> list[int]:

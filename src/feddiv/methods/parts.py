@@ -32,13 +32,16 @@ def warmed_up(budget: Budget, share: float) -> tuple[Stage, Stage]:
 def trained_reply(
     client: Client, trained: nn.Module | Nets, received: Message, payload: Payload | None = None
 ) -> Reply:
-    """The reply that carries what was trained: weights, n_k, and how far they moved in all."""
+    """The reply that carries what was trained: weights, n_k, and how far they moved in all.
+
+    The weights are those of the nets themselves: whoever carries the reply copies them once.
+    """
     nets = {"net": trained} if isinstance(trained, nn.Module) else trained
     moved = [divergence(net, received.weights[name]) for name, net in nets.items()]
     return Reply(
         client=client.id,
         samples=len(client),
-        weights={name: copy_of(net) for name, net in nets.items()},
+        weights={name: _detached(net) for name, net in nets.items()},
         payload=payload or {},
         metrics={"divergence": sum(moved)},
     )
@@ -68,6 +71,10 @@ def flagged_diary(
 def share(members: npt.NDArray[np.bool_]) -> float:
     """The share of a set in its whole, 0 of nothing."""
     return float(members.sum() / max(len(members), 1))
+
+
+def _detached(net: nn.Module) -> StateDict:
+    return {key: value.detach().cpu() for key, value in net.state_dict().items()}
 
 
 def copy_of(net: nn.Module) -> StateDict:
