@@ -1,18 +1,23 @@
 """The one place that unpickles: published data that exist only as pickles.
 
 A pickle may name any importable function and have it called. This reader knows numpy arrays and
-plain containers; whatever else a file names is refused before it is looked up.
+plain containers; whatever else a file names is refused before it is looked up. Weights saved by
+torch go through torch's own restricted reader, which knows tensors and plain containers.
 """
 
 import hashlib
 import io
 import pickle
+import re
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from feddiv.errors import UserError
 
@@ -94,6 +99,32 @@ def read_pickle(path: Path, encoding: str = "ASCII", md5: str | None = None) -> 
     except Exception as error:  # a damaged pickle can raise nearly anything
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"{path}: not a readable pickle ({reason})") from None
+
+
+def read_torch_weights(content: bytes) -> dict[str, Tensor]:
+    """The state dict in what `torch.save` wrote, or in the `state_dict` of a larger checkpoint.
+
+    Raises ValueError, with the reason, for anything else.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about how it was pickled: it is read or it is not
+            found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        asked = re.search(r"GLOBAL (\S+)", str(error))
+        reason = f"it asks for {asked[1]}" if asked else "it is no pickle of tensors"
+        raise ValueError(f"refused, {reason}; only tensors are read") from None
+    except Exception as error:  # a damaged archive can raise nearly anything
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(f"not readable as weights ({reason})") from None
+    if isinstance(found, dict) and isinstance(found.get("state_dict"), dict):
+        found = found["state_dict"]
+    if not isinstance(found, dict) or not found:
+        raise ValueError(f"holds a {type(found).__name__}, not a state dict of named tensors")
+    for key, value in found.items():
+        if not isinstance(key, str) or not isinstance(value, Tensor):
+            raise ValueError(f"no state dict: {key!r} is a {type(value).__name__}, not a tensor")
+    return dict(found)
 
 
 def _pickle_in(content: bytes) -> bytes:

@@ -1,14 +1,18 @@
 """Nets by name, or by the import path of somebody's own factory."""
 
+from pathlib import Path
+
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from feddiv.errors import UserError
 from feddiv.nets.cnn import CNN
 from feddiv.nets.foreign import ForeignNet, import_net, in_one_line, with_features_and_head
 from feddiv.nets.mlp import MLP
-from feddiv.nets.net import Net, NetSpec, use_channels_last
+from feddiv.nets.net import Build, Net, NetSpec, Stem, use_channels_last
 from feddiv.nets.resnet import RESNETS
+from feddiv.nets.weights import read_weights, start_from, weights_sha256
 from feddiv.options import Options
 
 __all__ = ["NETS", "ForeignNet", "ModelOptions", "Net", "NetSpec", "build_net", "find_net"]
@@ -17,9 +21,27 @@ NETS: dict[str, NetSpec] = {spec.name: spec for spec in (MLP, CNN, *RESNETS)}
 
 
 class ModelOptions(Options):
-    """Which net to train: a name of NETS, or "package.module:factory"."""
+    """Which net to train: a name of NETS, or "package.module:factory".
+
+    `stem` chooses how a ResNet begins, by default as usual for it. `weights` is a file of published
+    weights to start from; `sha256` says which file that is, and is filled in when a run begins.
+    """
 
     name: str = "cnn"
+    stem: Stem | None = None
+    weights: Path | None = Field(default=None, strict=False)
+    sha256: str | None = Field(default=None, pattern="^[0-9a-fA-F]{64}$")
+
+    @property
+    def untrained(self) -> "ModelOptions":
+        """The same net without the weights it starts from: what a trained model is loaded into."""
+        return self.model_copy(update={"weights": None, "sha256": None})
+
+    def pinned(self) -> "ModelOptions":
+        """The same, saying which file the weights are."""
+        if self.weights is None or self.sha256 is not None:
+            return self
+        return self.model_copy(update={"sha256": weights_sha256(self.weights)})
 
 
 def find_net(name: str) -> NetSpec:
@@ -34,26 +56,64 @@ def find_net(name: str) -> NetSpec:
     return NETS[name]
 
 
+def find_build(options: ModelOptions) -> Build:
+    """How the net of these options is built."""
+    spec = find_net(options.name)
+    if options.stem is None:
+        return spec.build
+    if options.stem not in spec.stems:
+        several = ", ".join(spec.name for spec in NETS.values() if spec.stems)
+        raise UserError(
+            f"model.stem={options.stem}: model.name={options.name!r} begins in one way only; "
+            f"a stem can be chosen for {several}"
+        )
+    return spec.stems[options.stem]
+
+
 def build_net(
-    options: ModelOptions, input_shape: tuple[int, ...], classes: int
+    options: ModelOptions,
+    input_shape: tuple[int, ...],
+    classes: int,
+    *,
+    fresh_head: bool = False,
 ) -> Net | ForeignNet:
     """A new net in training mode, with `features(x)` [B, d] and `head`, checked by a dry run.
 
     Initial weights come from torch's global generator: seed it first (`Streams.seeded`).
-    `input_shape` is (channels, height, width) or (features,), without the batch.
+    `input_shape` is (channels, height, width) or (features,), without the batch. With
+    `fresh_head` the head is drawn even where the head of `options.weights` fits.
 
     Example:
         >>> net = build_net(ModelOptions(name="mlp"), input_shape=(384,), classes=10)
         >>> net(torch.zeros(5, 384)).shape
         torch.Size([5, 10])
     """
-    net = find_net(options.name).build(input_shape, classes).eval()
+    net = find_build(options)(input_shape, classes).eval()
     samples = torch.zeros(2, *input_shape)
     check_output(options.name, net, samples, classes)
     if not any(parameter.requires_grad for parameter in net.parameters()):
         raise UserError(f"model.name={options.name!r} has no parameters that could be trained")
     use_channels_last(net)
-    return with_features_and_head(options.name, net, samples, classes).train()
+    whole = with_features_and_head(options.name, net, samples, classes)
+    if options.weights is not None:
+        start_from(
+            net,
+            read_weights(options.weights, options.sha256),
+            _head_path(whole),
+            told=f"model.weights={options.weights} does not fit model.name={options.name!r}",
+            fresh_head=fresh_head,
+        )
+    elif options.sha256 is not None:
+        raise UserError("model.sha256 says which file model.weights is, and that is not set")
+    return whole.train()
+
+
+def _head_path(net: Net | ForeignNet) -> str | None:
+    """Where in the net its head is; None where a foreign net has none."""
+    if isinstance(net, ForeignNet):
+        return net.head_path
+    paths: dict[nn.Module, str] = {module: path for path, module in net.named_modules()}
+    return paths[net.head]
 
 
 def check_output(name: str, net: nn.Module, samples: Tensor, classes: int) -> None:

@@ -1,7 +1,8 @@
 """What every net of this package has in common."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -32,13 +33,21 @@ class Net(nn.Module):
         return logits
 
 
+Stem = Literal["cifar", "imagenet"]
+Build = Callable[[tuple[int, ...], int], nn.Module]
+
+
 @dataclass(frozen=True)
 class NetSpec:
-    """A net by name: what it is, and how it is built for an input shape and a number of classes."""
+    """A net by name: what it is, and how it is built for an input shape and a number of classes.
+
+    `stems` has the ways in which it may begin, where it has several; `build` takes the usual one.
+    """
 
     name: str
     summary: str
-    build: Callable[[tuple[int, ...], int], nn.Module]
+    build: Build
+    stems: Mapping[str, Build] = field(default_factory=dict)
 
 
 def image_channels(name: str, input_shape: tuple[int, ...], smallest_side: int = 1) -> int:

@@ -1,13 +1,17 @@
-"""Residual networks (He et al. 2016): the CIFAR variants, and ResNet-50 as for ImageNet.
+"""Residual networks (He et al. 2016), with the stem for CIFAR or for ImageNet.
 
 Parameters are named as in torchvision (conv1, bn1, layer1.0.conv1, …, downsample.0, fc), so that
-published weights fit. ResNet-18 and -34 have the CIFAR stem of the federated noisy-label
-benchmarks: conv 3x3 with stride 1, no max-pool, and PyTorch's default initialisation.
+published weights fit the ImageNet stem: conv 7x7 with stride 2, max-pool. ResNet-18 and -34 have
+by default the stem of the federated noisy-label benchmarks: conv 3x3 with stride 1, no max-pool,
+and PyTorch's default initialisation.
 """
+
+from dataclasses import dataclass
+from functools import partial
 
 from torch import Tensor, nn
 
-from feddiv.nets.net import Net, NetSpec, image_channels
+from feddiv.nets.net import Net, NetSpec, Stem, image_channels
 
 STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # (width, stride of the stage's first block)
 
@@ -101,30 +105,41 @@ class ResNet(Net):
         return maps.mean(dim=(2, 3))
 
 
-def build_resnet18(input_shape: tuple[int, ...], classes: int) -> ResNet:
-    """ResNet-18 with the CIFAR stem."""
-    channels = image_channels("resnet18", input_shape)
-    return ResNet(BasicBlock, (2, 2, 2, 2), channels, classes, imagenet_stem=False)
+@dataclass(frozen=True)
+class Plan:
+    """What tells one ResNet from another."""
 
+    name: str
+    block: type[BasicBlock] | type[Bottleneck]
+    depths: tuple[int, int, int, int]
 
-def build_resnet34(input_shape: tuple[int, ...], classes: int) -> ResNet:
-    """ResNet-34 with the CIFAR stem."""
-    channels = image_channels("resnet34", input_shape)
-    return ResNet(BasicBlock, (3, 4, 6, 3), channels, classes, imagenet_stem=False)
+    def build(self, input_shape: tuple[int, ...], classes: int, *, stem: Stem) -> ResNet:
+        """The net; as for ImageNet it also has the initialisation that is usual there."""
+        channels = image_channels(self.name, input_shape)
+        imagenet = stem == "imagenet"
+        net = ResNet(self.block, self.depths, channels, classes, imagenet_stem=imagenet)
+        for module in net.modules() if imagenet else ():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        return net
 
-
-def build_resnet50(input_shape: tuple[int, ...], classes: int) -> ResNet:
-    """ResNet-50 as for ImageNet, with its usual initialisation."""
-    channels = image_channels("resnet50", input_shape)
-    net = ResNet(Bottleneck, (3, 4, 6, 3), channels, classes, imagenet_stem=True)
-    for module in net.modules():
-        if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-    return net
+    def spec(self, summary: str, usual: Stem) -> NetSpec:
+        """The net by name, with its usual stem."""
+        stems = {
+            "cifar": partial(self.build, stem="cifar"),
+            "imagenet": partial(self.build, stem="imagenet"),
+        }
+        return NetSpec(self.name, summary, stems[usual], stems)
 
 
 RESNETS = (
-    NetSpec("resnet18", "ResNet-18 with CIFAR stem, 11.2M parameters", build_resnet18),
-    NetSpec("resnet34", "ResNet-34 with CIFAR stem, 21.3M parameters", build_resnet34),
-    NetSpec("resnet50", "ResNet-50 as for ImageNet, 23.5M parameters and head", build_resnet50),
+    Plan("resnet18", BasicBlock, (2, 2, 2, 2)).spec(
+        "ResNet-18 with CIFAR stem (or model.stem=imagenet), 11.2M parameters", "cifar"
+    ),
+    Plan("resnet34", BasicBlock, (3, 4, 6, 3)).spec(
+        "ResNet-34 with CIFAR stem (or model.stem=imagenet), 21.3M parameters", "cifar"
+    ),
+    Plan("resnet50", Bottleneck, (3, 4, 6, 3)).spec(
+        "ResNet-50 as for ImageNet (or model.stem=cifar), 23.5M parameters and head", "imagenet"
+    ),
 )

@@ -1,0 +1,101 @@
+"""Published weights, to start a net from."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load
+from torch import Tensor, nn
+
+from feddiv.data.pickles import read_torch_weights
+from feddiv.errors import UserError
+
+NAMED = 20  # keys of each kind that an error lists
+COUNTER = ".num_batches_tracked"  # of batch norm: older files and other formats have none
+
+
+def read_weights(path: Path, sha256: str | None = None) -> dict[str, Tensor]:
+    """The named tensors of a safetensors file, or of one that `torch.save` wrote.
+
+    With `sha256` the content is compared first, and nothing of a file that differs is read.
+    """
+    content = _content(path)
+    found = hashlib.sha256(content).hexdigest()
+    if sha256 is not None and found != sha256.lower():
+        raise UserError(
+            f"model.weights={path}: is not the file of this run (sha256 {found}, "
+            f"model.sha256={sha256})"
+        )
+    # Its header, JSON, follows eight bytes that give the header's length.
+    if content[8:9] == b"{":
+        try:
+            return load(content)
+        except (SafetensorError, ValueError) as error:
+            raise UserError(f"model.weights={path}: damaged safetensors ({error})") from None
+    try:
+        return read_torch_weights(content)
+    except ValueError as error:
+        raise UserError(f"model.weights={path}: {error}") from None
+
+
+def weights_sha256(path: Path) -> str:
+    """sha256 (hex) of the file."""
+    return hashlib.sha256(_content(path)).hexdigest()
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.expanduser().read_bytes()
+    except FileNotFoundError:
+        raise UserError(f"model.weights={path}: there is no such file") from None
+    except OSError as error:
+        raise UserError(f"model.weights={path}: cannot be read ({error.strerror})") from None
+
+
+def start_from(
+    net: nn.Module, weights: Mapping[str, Tensor], head: str | None, *, told: str, fresh_head: bool
+) -> None:
+    """Load weights into a net; the head at path `head` stays as drawn where classes differ.
+
+    With `fresh_head` it always does. `told` names file and net in errors.
+    """
+    own = net.state_dict()
+    kept = _head_keys(own, weights, head, fresh=fresh_head)
+    taken = {key: value for key, value in weights.items() if key not in kept}
+    wanted = {key: value for key, value in own.items() if key not in kept}
+    wrong = {
+        key: f"{key} is {tuple(taken[key].shape)}, not {tuple(value.shape)}"
+        for key, value in wanted.items()
+        if key in taken and taken[key].shape != value.shape
+    }
+    missing = [key for key in wanted if key not in taken and not key.endswith(COUNTER)]
+    unexpected = [key for key in taken if key not in wanted]
+    parts = {"missing": missing, "unexpected": unexpected, "shape": list(wrong.values())}
+    faults = [f"{kind}: {_listed(keys)}" for kind, keys in parts.items() if keys]
+    if faults:
+        raise UserError(f"{told}: {'; '.join(faults)}")
+    for key, value in taken.items():
+        if not value.isfinite().all():
+            raise UserError(f"{told}: {key} holds a value that is not finite")
+    net.load_state_dict({**own, **taken})
+
+
+def _head_keys(
+    own: Mapping[str, Tensor], weights: Mapping[str, Tensor], head: str | None, *, fresh: bool
+) -> set[str]:
+    """Entries of the head, if it is to be replaced: all of it, or none of it."""
+    if head is None:
+        return set()
+    prefix = f"{head}." if head else ""  # a net may be nothing but a linear layer
+    keys = {f"{prefix}weight", f"{prefix}bias"}
+    there, mine = weights.get(f"{prefix}weight"), own[f"{prefix}weight"]
+    if there is None:  # published without a head, as feature extractors are
+        return keys
+    same_features = there.dim() == 2 and there.shape[1] == mine.shape[1]
+    return keys if same_features and (fresh or len(there) != len(mine)) else set()
+
+
+def _listed(keys: Sequence[str]) -> str:
+    more = f" and {len(keys) - NAMED} more" if len(keys) > NAMED else ""
+    return ", ".join(keys[:NAMED]) + more
