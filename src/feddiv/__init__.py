@@ -5,6 +5,7 @@ after a stop, `load` gives a trained model,
 `NoiseFilter` finds wrong labels from per-client scores alone.
 """
 
+from collections.abc import Sequence
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 from feddiv.errors import UserError
 
 if TYPE_CHECKING:
+    from torch.utils.data import Dataset as TorchDataset
+
     from feddiv.config import Experiment, Overrides, Source, load_experiment
+    from feddiv.data.sources.python import Clients
     from feddiv.learning.filter import FilterOptions, NoiseFilter
     from feddiv.learning.score import label_scores
     from feddiv.runs.experiment import Watcher
@@ -67,6 +71,9 @@ def run(
     out: str | Path | None = None,
     workers: int | None = None,
     watcher: "Watcher | None" = None,
+    clients: "Clients | None" = None,
+    test: "TorchDataset[Any] | None" = None,
+    classes: "Sequence[str] | None" = None,
 ) -> "Run":
     """Train, compare with the methods of `against` on the same draw, and write it all down.
 
@@ -76,18 +83,24 @@ def run(
     result is the same for any number. Raises `UserError`, with nothing written, if the run is not
     possible.
 
+    `clients` brings data along: a list of torch data sets, one for each client, or a mapping from
+    clients' names to them, whose items are (image or vector, label). `test` is one more, not
+    needed with evaluation.name=held_out; `classes` names the classes.
+
     Example:
         >>> run = feddiv.run("quickstart", {"rounds": 20}, out="runs/first")  # doctest: +SKIP
         >>> run.summary["filter"]["f1"], run.column("test_accuracy")  # doctest: +SKIP
         >>> feddiv.load(run.folder).predict(images)  # doctest: +SKIP
     """
     from feddiv.config import load_experiment
+    from feddiv.data.sources.python import brought
     from feddiv.methods.registry import full_name
     from feddiv.report.picture import save_picture
     from feddiv.runs.experiment import Watcher, run_experiment
     from feddiv.runs.record import RunFolder
 
-    settled = load_experiment(experiment, overrides)
+    own = {"data.source": "python", "partition.name": "natural"}
+    settled = load_experiment(experiment, overrides, None if clients is None else own)
     preset = "experiment"
     if isinstance(experiment, str | Path):
         preset = Path(experiment).name.removesuffix(".toml")
@@ -96,24 +109,43 @@ def run(
     if out is not None and str(out) in ("", "."):
         raise UserError(f"--out {str(out)!r}: name a folder of its own for the run")
     folder = RunFolder.new(label) if out is None else RunFolder(Path(out).expanduser())
-    result = run_experiment(settled, folder, watcher or Watcher(), workers=_checked(workers))
+    result = run_experiment(
+        settled,
+        folder,
+        watcher or Watcher(),
+        workers=_checked(workers),
+        brought=brought(clients, test, classes),
+    )
     save_picture(result)
     return result
 
 
 def resume(
-    path: str | Path, *, workers: int | None = None, watcher: "Watcher | None" = None
+    path: str | Path,
+    *,
+    workers: int | None = None,
+    watcher: "Watcher | None" = None,
+    clients: "Clients | None" = None,
+    test: "TorchDataset[Any] | None" = None,
+    classes: "Sequence[str] | None" = None,
 ) -> "Run":
     """Go on with the run in a folder, from its last checkpoint to its end, with the same bits.
 
-    A run that came to its end is read, not repeated.
+    A run that came to its end is read, not repeated. Data that were brought along have to be
+    brought again.
     """
+    from feddiv.data.sources.python import brought
     from feddiv.report.picture import PICTURE, save_picture
     from feddiv.runs.experiment import Watcher, resume_experiment
 
     folder = Path(path).expanduser()
     drawn = (folder / PICTURE).is_file()
-    result = resume_experiment(folder, watcher or Watcher(), workers=_checked(workers))
+    result = resume_experiment(
+        folder,
+        watcher or Watcher(),
+        workers=_checked(workers),
+        brought=brought(clients, test, classes),
+    )
     if not drawn:  # the picture comes last of all: where it is, nothing was left to do
         save_picture(result)
     return result

@@ -70,6 +70,10 @@ class Dataset:
         """From stored rows of this data set to the input of a net."""
         return Transform(self.mean, self.std, self.augment)
 
+    def held_by(self, clients: tuple[str, ...], holder: Tensor) -> "Dataset":
+        """The same data, saying which client each training sample belongs to."""
+        return replace(self, clients=clients, holder=holder)
+
     def on(self, device: torch.device) -> "Dataset":
         """The same data with its tensors on this device."""
         return replace(self, train=self.train.on(device), test=self.test.on(device))

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from feddiv.data.options import DataOptions
-from feddiv.data.sources import cifar10, cifar100, digits, mnist, npz
+from feddiv.data.sources import cifar10, cifar100, digits, mnist, npz, python
 from feddiv.data.store import Dataset
 from feddiv.data.transform import Augment
 from feddiv.errors import UserError
@@ -52,18 +52,49 @@ SOURCES: Final[dict[str, Source]] = {
             "Fashion-MNIST, 70,000 clothes, 28x28, from IDX files",
             mnist.load_fashion_mnist,
         ),
-        Source("npz", "your own images or feature vectors in one .npz file", npz.load),
+        Source(
+            "npz",
+            "your own images or feature vectors in one .npz file",
+            npz.load,
+            frozenset({"path", "test_share"}),
+        ),
+        Source(
+            "python",
+            "torch data sets, one for each client: feddiv.run(..., clients=[...])",
+            python.load,
+            NOTHING,
+        ),
     )
 }
 
 
-def load_dataset(options: DataOptions, seed_streams: Streams) -> Dataset:
-    """The data set of a run: the source's data, its subset and its augmentation."""
+def load_dataset(
+    options: DataOptions,
+    seed_streams: Streams,
+    *,
+    with_test: bool = True,
+    brought: Dataset | None = None,
+) -> Dataset:
+    """The data set of a run: the source's data, its subset and its augmentation.
+
+    Without test samples a source that has none of its own leaves everything to training. Data
+    that were `brought` along are not loaded.
+    """
     if options.source not in SOURCES:
         raise UserError(f"data.source={options.source}: allowed are {', '.join(SOURCES)}")
     source = SOURCES[options.source]
     _check_keys(options, source)
-    dataset = source.load(options)
+    if brought is not None:
+        source = replace(source, load=lambda options: brought)
+    if with_test:
+        dataset = source.load(options)
+        if not len(dataset.test):
+            raise UserError(
+                f"data.source={source.name}: there are no test samples; "
+                "evaluation.name=held_out does without"
+            )
+    else:
+        dataset = _without_test(options, source)
     if options.augment is not None:
         _check_augment(options.augment, dataset)
         dataset = replace(dataset, augment=options.augment)
@@ -74,6 +105,17 @@ def load_dataset(options: DataOptions, seed_streams: Streams) -> Dataset:
         kept = _choose(len(dataset.test), options.test_images, "test_images", seed_streams)
         dataset = replace(dataset, test=dataset.test.chosen(kept))
     return dataset
+
+
+def _without_test(options: DataOptions, source: Source) -> Dataset:
+    for key in ("test_images", "test_share"):
+        value = getattr(options, key)
+        if value is not None:
+            raise UserError(
+                f"data.{key}={value}: evaluation.name=held_out looks at no test samples"
+            )
+    dataset = source.load(options.model_copy(update={"test_share": 0.0}))
+    return replace(dataset, test=dataset.test.chosen(torch.arange(0)))
 
 
 def _check_keys(options: DataOptions, source: Source) -> None:

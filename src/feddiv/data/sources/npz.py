@@ -1,6 +1,6 @@
 """Somebody's own samples in one .npz file.
 
-`x` and `y` are needed; `x_test` and `y_test` (else a stratified fifth is held out), `y_true` (true
+`x` and `y` are needed; `x_test` and `y_test` (else `data.test_share` is held out), `y_true` (true
 labels of the rows of `x`) and `classes` (names) are optional.
 """
 
@@ -20,6 +20,7 @@ from feddiv.errors import UserError
 NAMES: Final = ("x", "y", "x_test", "y_test", "y_true", "classes")
 LABELS: Final = ("y", "y_test", "y_true")
 SPLIT_SEED: Final = 2024
+FIFTH: Final = 0.2
 
 Rows = npt.NDArray[np.int64]
 
@@ -31,16 +32,17 @@ def load(options: DataOptions) -> Dataset:
     path = options.path.expanduser()
     arrays = read_npz(path, "data.path")
     try:
-        return _build(arrays)
-    except _Malformed as error:
+        return build_dataset(arrays, "npz", options.test_share)
+    except Malformed as error:
         raise UserError(f"data.path {path}: {error}") from None
 
 
-class _Malformed(Exception):
+class Malformed(Exception):
     """What is wrong with the arrays; the caller knows the file."""
 
 
-def _build(arrays: Arrays) -> Dataset:
+def build_dataset(arrays: Arrays, name: str, test_share: float | None) -> Dataset:
+    """The data set of arrays with the names above; raises Malformed where they make none."""
     _check_names(arrays)
     x = _inputs(arrays, "x")
     classes, labels = _labels(arrays)
@@ -53,12 +55,12 @@ def _build(arrays: Arrays) -> Dataset:
         x_test, y_test = _inputs(arrays, "x_test"), labels["y_test"]
         _check_length(y_test, "y_test", x_test, "x_test")
         if x_test.dtype != x.dtype or x_test.shape[1:] != x.shape[1:]:
-            raise _Malformed(
+            raise Malformed(
                 f"x_test is {_kind(arrays['x_test'])}, which does not fit x, {_kind(arrays['x'])}"
             )
         y = labels["y"]
     else:
-        train, test = _hold_out(labels["y"])
+        train, test = _hold_out(labels["y"], FIFTH if test_share is None else test_share)
         # Where the truth is known, the held-out rows are judged by it.
         y_test = (labels["y"] if truth is None else truth)[test]
         x, x_test, y = x[train], x[test], labels["y"][train]
@@ -66,7 +68,7 @@ def _build(arrays: Arrays) -> Dataset:
 
     mean, std = image_statistics(x) if x.ndim == 4 else feature_statistics(x)
     return Dataset(
-        name="npz",
+        name=name,
         classes=classes,
         train=Split(torch.from_numpy(x), torch.from_numpy(y)),
         test=Split(torch.from_numpy(x_test), torch.from_numpy(y_test)),
@@ -80,20 +82,20 @@ def _build(arrays: Arrays) -> Dataset:
 def _check_names(arrays: Arrays) -> None:
     for name in ("x", "y"):
         if name not in arrays:
-            raise _Malformed(f"array {name!r} is missing, found {sorted(arrays)}")
+            raise Malformed(f"array {name!r} is missing, found {sorted(arrays)}")
     unknown = sorted(set(arrays) - set(NAMES))
     if unknown:
-        raise _Malformed(f"unknown arrays {unknown}, allowed are {', '.join(NAMES)}")
+        raise Malformed(f"unknown arrays {unknown}, allowed are {', '.join(NAMES)}")
     if ("x_test" in arrays) != ("y_test" in arrays):
         there, missing = ("x_test", "y_test") if "x_test" in arrays else ("y_test", "x_test")
-        raise _Malformed(f"{there} without {missing}; give both or neither")
+        raise Malformed(f"{there} without {missing}; give both or neither")
 
 
 def _inputs(arrays: Arrays, name: str) -> npt.NDArray[Any]:
     """uint8 [N,H,W,C] or float32 [N,D]."""
     array = arrays[name]
     if array.ndim == 0 or array.size == 0:
-        raise _Malformed(f"{name} is empty ({_kind(array)})")
+        raise Malformed(f"{name} is empty ({_kind(array)})")
     if array.dtype == np.uint8 and array.ndim in (3, 4):
         return np.ascontiguousarray(array if array.ndim == 4 else array[..., None])
     if array.dtype.kind == "f" and array.ndim == 2:
@@ -101,9 +103,9 @@ def _inputs(arrays: Arrays, name: str) -> npt.NDArray[Any]:
             features = np.ascontiguousarray(array, dtype=np.float32)
         if not np.isfinite(features).all():
             row = int(np.flatnonzero(~np.isfinite(features).all(axis=1))[0])
-            raise _Malformed(f"{name} holds a value that is not finite in float32, in row {row}")
+            raise Malformed(f"{name} holds a value that is not finite in float32, in row {row}")
         return features
-    raise _Malformed(
+    raise Malformed(
         f"{name} is {_kind(array)}; allowed are images, uint8 [N,H,W] or [N,H,W,C], "
         "and feature vectors, float [N,D]"
     )
@@ -114,10 +116,10 @@ def _labels(arrays: Arrays) -> tuple[tuple[str, ...], dict[str, Rows]]:
     given = {name: arrays[name] for name in LABELS if name in arrays}
     for name, array in given.items():
         if array.ndim != 1 or array.dtype.kind not in "iuU":
-            raise _Malformed(f"{name} is {_kind(array)}; labels are integers or strings, [N]")
+            raise Malformed(f"{name} is {_kind(array)}; labels are integers or strings, [N]")
     texts = [name for name, array in given.items() if array.dtype.kind == "U"]
     if texts and len(texts) < len(given):
-        raise _Malformed(f"{' and '.join(given)} mix integer and string labels")
+        raise Malformed(f"{' and '.join(given)} mix integer and string labels")
 
     everything = np.concatenate(list(given.values()))
     if "classes" in arrays:
@@ -127,13 +129,13 @@ def _labels(arrays: Arrays) -> tuple[tuple[str, ...], dict[str, Rows]]:
     else:
         largest = int(everything.max(initial=0))
         if largest >= len(everything):
-            raise _Malformed(
+            raise Malformed(
                 f"label {largest} is larger than the number of samples; "
                 "integer labels count classes from 0"
             )
         classes = tuple(str(number) for number in range(largest + 1))
     if len(classes) < 2:
-        raise _Malformed(f"only {len(classes)} class, at least 2 are needed")
+        raise Malformed(f"only {len(classes)} class, at least 2 are needed")
     return classes, {name: _numbers(name, array, classes) for name, array in given.items()}
 
 
@@ -143,33 +145,33 @@ def _numbers(name: str, array: npt.NDArray[Any], classes: tuple[str, ...]) -> Ro
         values, back = np.unique(array, return_inverse=True)
         for value in values:
             if str(value) not in place:
-                raise _Malformed(f"{name} holds {str(value)!r}, which is not in classes")
+                raise Malformed(f"{name} holds {str(value)!r}, which is not in classes")
         return np.array([place[str(value)] for value in values], dtype=np.int64)[back]
     wrong = array[(array < 0) | (array >= len(classes))]
     if len(wrong):
-        raise _Malformed(f"{name} holds label {wrong[0]}, allowed are 0..{len(classes) - 1}")
+        raise Malformed(f"{name} holds label {wrong[0]}, allowed are 0..{len(classes) - 1}")
     return array.astype(np.int64)
 
 
 def _class_names(array: npt.NDArray[Any]) -> tuple[str, ...]:
     if array.ndim != 1 or array.dtype.kind != "U":
-        raise _Malformed(f"classes is {_kind(array)}; names are strings, [C]")
+        raise Malformed(f"classes is {_kind(array)}; names are strings, [C]")
     if len(np.unique(array)) != len(array):
-        raise _Malformed("classes holds a name twice")
+        raise Malformed("classes holds a name twice")
     return tuple(str(name) for name in array)
 
 
-def _hold_out(labels: Rows) -> tuple[Rows, Rows]:
-    """Sorted training and test rows; a fifth of every class, the same in every run."""
+def _hold_out(labels: Rows, share: float) -> tuple[Rows, Rows]:
+    """Sorted training and test rows; this share of every class, the same in every run."""
     rng = np.random.RandomState(SPLIT_SEED)
     test = [
-        rng.permutation(np.flatnonzero(labels == label))[: (np.sum(labels == label) + 2) // 5]
-        for label in np.unique(labels)
+        rng.permutation(members)[: int(share * len(members) + 0.5)]
+        for members in (np.flatnonzero(labels == label) for label in np.unique(labels))
     ]
     held = np.sort(np.concatenate(test))
-    if len(held) == 0:
-        raise _Malformed(
-            f"{len(labels)} samples are too few to hold out a fifth of each class as test; "
+    if len(held) == 0 and share > 0:
+        raise Malformed(
+            f"{len(labels)} samples are too few to hold out {share:.0%} of each class as test; "
             "add x_test and y_test"
         )
     return np.setdiff1d(np.arange(len(labels)), held), held
@@ -177,7 +179,7 @@ def _hold_out(labels: Rows) -> tuple[Rows, Rows]:
 
 def _check_length(labels: Rows, name: str, inputs: npt.NDArray[Any], of: str) -> None:
     if len(labels) != len(inputs):
-        raise _Malformed(f"{name} has {len(labels)} labels for {len(inputs)} rows of {of}")
+        raise Malformed(f"{name} has {len(labels)} labels for {len(inputs)} rows of {of}")
 
 
 def _kind(array: npt.NDArray[Any]) -> str:
