@@ -43,7 +43,7 @@ SETTINGS: dict[str, Any] = {
     "train.epochs": 1,
     "train.batch": 10,
     "train.momentum": 0.5,
-    "evaluate.every": 1000,
+    "evaluation.every": 1000,
     "against": [],
 }
 

@@ -37,7 +37,7 @@ SETTING = tomllib.loads((ROOT / SCRIPTS / "fedavg.toml").read_text())
 
 CORES = 2
 SKIPPED = 5  # rounds at the start, in which actors read images and allocators warm up
-EVERY: int = SETTING["evaluate"]["every"]
+EVERY: int = SETTING["evaluation"]["every"]
 TICK = 0.02  # seconds between two looks at a journal
 
 PEERS = ("flower", "pfl")  # environments

@@ -38,7 +38,7 @@ def run(options: argparse.Namespace, variant: str, seed: int) -> tuple[float, fl
         "train.epochs": 1,
         "rounds": options.rounds,
         "seed": seed,
-        "evaluate.every": 1000,
+        "evaluation.every": 1000,
         **VARIANTS[variant],
     }
     with tempfile.TemporaryDirectory() as folder:

@@ -36,7 +36,7 @@ def settings(clients: int, rounds: int) -> list[str]:
         f"rounds={rounds}",
         "warmup.iterations=0",
         "train.epochs=1",
-        f"evaluate.every={rounds}",
+        f"evaluation.every={rounds}",
         "against=[]",
     ]
 

@@ -22,7 +22,7 @@ IMAGES = 50_000 // CLIENTS  # of a client
 BATCH: int = SETTING["train"]["batch"]
 STEPS = IMAGES // BATCH  # of SGD in a visit, which is one epoch
 RATE: float = SETTING["train"]["lr"]
-EVERY: int = SETTING["evaluate"]["every"]  # rounds from one central evaluation to the next
+EVERY: int = SETTING["evaluation"]["every"]  # rounds from one central evaluation to the next
 CHUNK = 250  # images at a time when evaluating, as feddiv does; larger ones leave the cache
 PROCESSES = 2
 

@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from feddiv.data import NOISES, PARTITIONS, DataOptions, NoiseOptions, PartitionOptions
+from feddiv.dotted import flat, merged, put
 from feddiv.errors import UserError
 from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Budget, Method, MethodOptions
@@ -31,42 +32,36 @@ from feddiv.nets import ModelOptions
 from feddiv.nets.compute import Device, Precision
 from feddiv.options import Options
 from feddiv.presets import presets, read_toml
+from feddiv.sections import (
+    EVALUATIONS,
+    Central,
+    CheckpointOptions,
+    ClientsOptions,
+    EvaluationOptions,
+    WarmupOptions,
+)
 
 # Choosing another of these drops the section's other options: they belong to the old choice.
-CHOICES = ("method.name", "method.variant", "partition.name", "noise.name", "data.source")
+CHOICES = (
+    "method.name",
+    "method.variant",
+    "partition.name",
+    "noise.name",
+    "data.source",
+    "model.name",
+    "evaluation.name",
+)
+# But for these.
+KEPT = {"method.variant": ("name",), "evaluation.name": ("every",)}
 
 DEALT_TO = 10  # clients, where nobody says how many
 
 
-class ClientsOptions(Options):
-    """How many clients there are, and which share of them takes part in a round.
-
-    `count` None means as many as the data has, where the partition takes clients from the data.
-    """
-
-    count: int | None = Field(None, ge=1)
-    fraction: float = Field(0.5, gt=0, le=1)
-
-
-class CheckpointOptions(Options):
-    """How often a checkpoint is written: after an exchange, if so many seconds have passed."""
-
-    seconds: float = Field(10.0, ge=0)
-
-
-class EvaluateOptions(Options):
-    """How often the model is measured on the test samples; after the last turn it always is."""
-
-    every: int = Field(1, ge=1)
-
-
-class WarmupOptions(Options):
-    """Warm-up length, for methods that have one; an iteration visits every client once."""
-
-    iterations: int = Field(0, ge=0)
-
-
-_NAMED: Mapping[str, Mapping[str, type[Options]]] = {"partition": PARTITIONS, "noise": NOISES}
+_NAMED: Mapping[str, Mapping[str, type[Options]]] = {
+    "partition": PARTITIONS,
+    "noise": NOISES,
+    "evaluation": EVALUATIONS,
+}
 
 
 def _by_name(section: str) -> BeforeValidator:
@@ -92,8 +87,8 @@ def _method(value: object) -> object:
     options, variant = method_class(name).Options, str(value.get("variant", default_variant(name)))
     full: dict[str, Any] = {}
     for key, setting in variant_options(name, variant).items():
-        _put(full, key.split("."), setting)
-    return options.model_validate(_merged(full, value))
+        put(full, key, setting)
+    return options.model_validate(merged(full, value))
 
 
 def _count(clients: object, partition: object) -> object:
@@ -125,7 +120,7 @@ class Experiment(Options):
     model: ModelOptions = ModelOptions()
     train: TrainOptions = TrainOptions()
     warmup: WarmupOptions = WarmupOptions()
-    evaluate: EvaluateOptions = EvaluateOptions()
+    evaluation: Annotated[SerializeAsAny[EvaluationOptions], _by_name("evaluation")] = Central()
     checkpoint: CheckpointOptions = CheckpointOptions()
     device: Device = "auto"
     precision: Precision = "fp32"
@@ -167,6 +162,7 @@ DEFAULTS: Mapping[str, Any] = {
     "method": {"name": "feddiv"},
     "partition": {"name": "iid"},
     "noise": {"name": "none"},
+    "evaluation": {"name": "central"},
 }
 
 
@@ -174,19 +170,27 @@ Source = str | Path | Mapping[str, Any] | Experiment
 Overrides = Iterable[str] | Mapping[str, Any]
 
 
-def load_experiment(source: Source | None = None, overrides: Overrides = ()) -> Experiment:
+def load_experiment(
+    source: Source | None = None,
+    overrides: Overrides = (),
+    implied: Mapping[str, Any] | None = None,
+) -> Experiment:
     """The experiment of a preset, a TOML file or a tree of values, with overrides applied.
 
-    Overrides are `key=value` texts, or a mapping from dotted keys to values.
+    Overrides are `key=value` texts, or a mapping from dotted keys to values. What is `implied` by
+    the way it is called holds too, and no override may say otherwise.
     """
     given = {} if source is None else _tree(source)
-    tree = _merged(copy.deepcopy(DEFAULTS), _method_spelt_out(given))
+    tree = merged(copy.deepcopy(DEFAULTS), _method_spelt_out(given))
     if isinstance(overrides, str):
         raise UserError(f"overrides={overrides!r}: give a list, as in [{overrides!r}]")
     pairs = overrides if isinstance(overrides, Mapping) else map(_parsed, overrides)
     settings = _spelt_out(dict(pairs), "method.")
+    for key, value in (implied or {}).items():
+        if settings.setdefault(key, value) != value:
+            raise UserError(f"{key}={settings[key]}: it is {value} here; leave it out")
     for key, value in sorted(settings.items(), key=lambda pair: _precedence(pair[0])):
-        _choose(tree, key, value) if key in CHOICES else _put(tree, key.split("."), value)
+        _choose(tree, key, value) if key in CHOICES else put(tree, key, value)
     return validated(tree)
 
 
@@ -250,16 +254,8 @@ def changed_options(experiment: Experiment) -> dict[str, Any]:
     method = experiment.method
     plain = _method({"name": method.name, "variant": method.variant})
     assert isinstance(plain, MethodOptions)
-    theirs = _flat(plain.model_dump())
-    return {key: mine for key, mine in _flat(method.model_dump()).items() if mine != theirs[key]}
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    leaves: dict[str, Any] = {}
-    for key, value in tree.items():
-        nested = isinstance(value, Mapping)
-        leaves |= _flat(value, f"{prefix}{key}.") if nested else {f"{prefix}{key}": value}
-    return leaves
+    theirs = flat(plain.model_dump())
+    return {key: mine for key, mine in flat(method.model_dump()).items() if mine != theirs[key]}
 
 
 def to_toml(experiment: Experiment) -> str:
@@ -288,7 +284,7 @@ def _on_top(base: dict[str, Any], tree: Mapping[str, Any]) -> dict[str, Any]:
         chosen = tree.get(section)
         if isinstance(chosen, Mapping) and field in chosen:
             _choose(base, key, chosen[field])
-    return _merged(base, tree)
+    return merged(base, tree)
 
 
 def _parsed(item: str) -> tuple[str, Any]:
@@ -306,29 +302,11 @@ def _choose(tree: dict[str, Any], key: str, value: object) -> None:
     current = tree.get(section, {})
     if not isinstance(current, dict) or current.get(field) == value:
         return
-    kept = {"name": current["name"]} if field == "variant" and "name" in current else {}
+    kept = {other: current[other] for other in KEPT.get(key, ()) if other in current}
     tree[section] = {**kept, field: value}
     natural = section == "partition" and _is_natural(value)
     if natural and isinstance(clients := tree.get("clients"), dict):
         clients.pop("count", None)  # it was a number to deal to; now the data has it
-
-
-def _put(tree: dict[str, Any], path: list[str], value: object) -> None:
-    *sections, last = path
-    for section in sections:
-        tree = tree.setdefault(section, {})
-        if not isinstance(tree, dict):
-            raise UserError(f"{'.'.join(path)}: {section} is a value, not a section")
-    tree[last] = value
-
-
-def _merged(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
-    result = dict(base)
-    for key, value in top.items():
-        below = result.get(key)
-        nested = isinstance(value, Mapping) and isinstance(below, Mapping)
-        result[key] = _merged(below, value) if nested else value  # type: ignore[arg-type]
-    return result
 
 
 def _one_line(error: ValidationError, tree: Mapping[str, Any]) -> str:
@@ -357,7 +335,7 @@ def _siblings(location: tuple[int | str, ...], tree: Mapping[str, Any]) -> list[
 
 def _section(model: type[BaseModel], field: str, value: Any) -> type[BaseModel]:
     """The class of a section: by the name it holds where it has several."""
-    if model is Experiment and field in ("method", "partition", "noise"):
+    if model is Experiment and (field == "method" or field in _NAMED):
         name = value["name"]
         return method_class(name).Options if field == "method" else _NAMED[field][name]
     if isinstance(value, list | tuple):

@@ -54,7 +54,7 @@ def test_a_finished_run_says_what_it_said(command, tmp_path: Path) -> None:
         (["run", *TINY, "device=tpu"], "device='tpu'"),
         (["run", *TINY, "precision=fp8"], "precision='fp8'"),
         (["run", *TINY, "checkpoint.seconds=-1"], "checkpoint.seconds=-1"),
-        (["run", *TINY, "evaluate.every=0"], "evaluate.every=0"),
+        (["run", *TINY, "evaluation.every=0"], "evaluation.every=0"),
     ],
 )
 def test_bad_input(refused, tmp_path: Path, arguments: list[str], said: str) -> None:

@@ -15,7 +15,7 @@ from feddiv.errors import Diverged, UserError
 from feddiv.federation.in_process import InProcess
 from feddiv.methods.registry import METHODS
 from feddiv.randomness import Streams
-from feddiv.runs.evaluate import Evaluation
+from feddiv.runs.evaluate import CentralEvaluation
 from feddiv.runs.loop import Loop
 from feddiv.runs.prepare import prepare
 
@@ -59,7 +59,7 @@ def play(noise: bool = True, **settings: object) -> Played:
     loop = Loop(
         prepared.workspace.method,
         federation,
-        Evaluation(test, len(prepared.dataset.classes)),
+        CentralEvaluation(labels=test, classes=len(prepared.dataset.classes)),
         Streams(experiment.seed),
         on_client=clients.append,
         on_round=lambda line, weights: rounds.append(line),

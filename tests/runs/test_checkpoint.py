@@ -344,7 +344,7 @@ def test_a_rival_that_was_killed_before_it_had_begun(tmp_path: Path) -> None:
 
 
 def test_evaluation_every_few_rounds(tmp_path: Path, whole: feddiv.Run) -> None:
-    settings = TINY | {"evaluate.every": 3}
+    settings = TINY | {"evaluation.every": 3}
     run = feddiv.run("quickstart", settings, out=tmp_path / "run", workers=0)
     measured = [line["turn"] for line in run.rounds if line["test_accuracy"] is not None]
     assert measured == [3, 5]  # one turn of warm-up, then four: the last one always counts

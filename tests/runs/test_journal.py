@@ -8,7 +8,7 @@ import pytest
 from feddiv.config import load_experiment
 from feddiv.data import Draw
 from feddiv.methods.contract import Assessment, Reply, Visit
-from feddiv.runs.evaluate import Evaluation
+from feddiv.runs.evaluate import CentralEvaluation
 from feddiv.runs.journal import client_line, round_line
 from feddiv.runs.summary import Closing, summarise
 
@@ -17,7 +17,7 @@ def test_accuracy_overall_balanced_and_per_class() -> None:
     # Class 0: 2 of 3 right; class 1: 0 of 1; class 2: 1 of 1; class 3 does not occur.
     sure = np.log(np.array([0.4, 0.2, 0.2, 0.2], np.float32))
     logits = np.stack([np.roll(sure, said) for said in (0, 0, 3, 0, 2)])
-    measures = Evaluation(np.array([0, 0, 0, 1, 2]), 4).measure(logits)
+    measures = CentralEvaluation(labels=np.array([0, 0, 0, 1, 2]), classes=4).of(logits)
     assert measures["test_accuracy"] == pytest.approx(3 / 5)
     assert measures["per_class_accuracy"] == [pytest.approx(2 / 3), 0.0, 1.0, None]
     assert measures["balanced_accuracy"] == pytest.approx((2 / 3 + 0 + 1) / 3)

@@ -31,7 +31,7 @@ from feddiv.methods.contract import (
 )
 from feddiv.nets import ModelOptions
 from feddiv.randomness import Streams
-from feddiv.runs.evaluate import Evaluation
+from feddiv.runs.evaluate import CentralEvaluation
 from feddiv.runs.loop import Loop
 
 
@@ -121,7 +121,7 @@ def run(small_data: Dataset, small_draw: Draw) -> Callable[..., Ran]:
         loop = Loop(
             method,
             federation,
-            Evaluation(small_data.test.labels.numpy(), 3),
+            CentralEvaluation(labels=small_data.test.labels.numpy(), classes=3),
             Streams(4),
             on_client=clients.append,
             on_round=lambda line, weights: rounds.append(line),

@@ -43,6 +43,7 @@ class Standing:
     name: str
     rounds: int
     turns: int
+    measure: str = "test_accuracy"
     started: float = field(default_factory=time.monotonic)
     best: float = 0.0
     spent: float = 0.0
@@ -52,11 +53,17 @@ class Standing:
     def note(self, line: Record) -> None:
         """Take in the record of a round."""
         self.spent = min(float(line["round"]), self.rounds)
-        accuracy = line["test_accuracy"]
+        accuracy = line[self.measure]
         if accuracy is None:
             return
         self.best = max(self.best, accuracy)
-        self.words = f"accuracy {accuracy:.1%}  best {self.best:.1%}"
+        believed = line.get("believed_accuracy")
+        if self.measure == "test_accuracy":
+            self.words = f"accuracy {accuracy:.1%}  best {self.best:.1%}"
+        elif believed is None:
+            self.words = f"held out {accuracy:.1%}  best {self.best:.1%}"
+        else:
+            self.words = f"held out {accuracy:.1%}  believed {believed:.1%}"
         f1 = (line["filter"] or {}).get("f1")
         if f1 is not None:
             self.words += f"  filter F1 {f1:.3f}"
@@ -120,7 +127,9 @@ class Quiet(Watcher):
 
     def starts(self, name: str, prepared: Prepared, folder: RunFolder) -> None:
         """Count anew."""
-        self.standing = Standing(name, prepared.experiment.rounds, prepared.turns)
+        experiment = prepared.experiment
+        measure = experiment.evaluation.measure
+        self.standing = Standing(name, experiment.rounds, prepared.turns, measure)
 
     def round(self, line: Record) -> None:
         """Keep up."""

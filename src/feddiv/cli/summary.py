@@ -1,7 +1,5 @@
 """The end of a run, in a table that fits a small terminal."""
 
-from typing import Any
-
 import numpy as np
 from rich import box
 from rich.console import Console
@@ -12,6 +10,14 @@ from feddiv.cli.progress import duration
 from feddiv.report.picture import PICTURE
 from feddiv.runs.experiment import title
 from feddiv.runs.run import Run
+from feddiv.sections import HeldOut
+
+CENTRAL = ("Test accuracy: mean of the last ten rounds, best round on the test set, last round.",)
+HELD_OUT = (
+    "Accuracy on samples that clients keep out of training, against their given labels: mean of",
+    "the last ten rounds, best round, last round. Believed: against those labels only that the",
+    "method believes, mean of the last ten rounds.",
+)
 
 
 def print_summary(run: Run) -> None:
@@ -20,14 +26,16 @@ def print_summary(run: Run) -> None:
     console.print(_heading(run), soft_wrap=True, markup=False)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("method")
-    for column in ("last ten", "best", "last", "filter F1", "flagged", "time"):
+    held_out = isinstance(run.experiment.evaluation, HeldOut)
+    believed = ["believed"] if held_out else []
+    for column in ("last ten", "best", "last", *believed, "filter F1", "flagged", "time"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_row(Text(title(run.experiment), style="bold"), *_cells(run.summary))
+    table.add_row(Text(title(run.experiment), style="bold"), *_cells(run))
     for name, rival in run.against.items():
-        table.add_row(Text(name), *_cells(rival.summary))
+        table.add_row(Text(name), *_cells(rival))
     console.print(table)
     for line in (
-        "Test accuracy: mean of the last ten rounds, best round on the test set, last round.",
+        *(HELD_OUT if held_out else CENTRAL),
         f"Written to {run.folder}",
         f"Picture    {run.folder / PICTURE}",
         f"Model      {run.folder / 'model.safetensors'}",
@@ -46,12 +54,15 @@ def _heading(run: Run) -> str:
     )
 
 
-def _cells(summary: dict[str, Any]) -> list[str]:
+def _cells(run: Run) -> list[str]:
+    summary, measure = run.summary, run.experiment.evaluation.measure
     quality = summary["filter"] or {}
+    believed = "mean_last10_believed_accuracy"
     return [
-        _percent(summary["mean_last10_test_accuracy"]),
-        _percent(summary["best_test_accuracy"]),
-        _percent(summary["last_test_accuracy"]),
+        _percent(summary[f"mean_last10_{measure}"]),
+        _percent(summary[f"best_{measure}"]),
+        _percent(summary[f"last_{measure}"]),
+        *([_percent(summary[believed])] if believed in summary else []),
         "-" if quality.get("f1") is None else f"{quality['f1']:.3f}",
         _percent(summary["flagged"]),
         duration(summary["seconds"]),

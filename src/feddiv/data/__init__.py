@@ -25,7 +25,7 @@ from feddiv.data.partition import (
     Quantity,
     Shards,
 )
-from feddiv.data.samples import Samples, client_samples
+from feddiv.data.samples import Samples, client_samples, held_out_samples
 from feddiv.data.sources import SOURCES, Source, load_dataset
 from feddiv.data.store import Dataset, Split
 from feddiv.data.transform import Augment, Transform
@@ -61,6 +61,7 @@ __all__ = [
     "Symmetric",
     "Transform",
     "client_samples",
+    "held_out_samples",
     "load_dataset",
     "make_draw",
 ]

@@ -34,6 +34,7 @@ class Draw:
     share of wrong labels), None where the source's own labels are wrong to an unknown degree;
     `kinds` are the clients' kinds of noise and `names` what the data calls the clients, both empty
     where unknown. `fingerprint` identifies the training labels of the data the draw was made for.
+    `held_out` has what each client keeps out of training, if they do; it is in no part.
     """
 
     dataset: str
@@ -46,6 +47,7 @@ class Draw:
     kinds: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     foreign: Foreign | None = None
+    held_out: tuple[npt.NDArray[np.int64], ...] | None = None
 
     @property
     def hash(self) -> str:
@@ -59,13 +61,13 @@ class Draw:
         return digest.hexdigest()
 
     def _arrays(self) -> Arrays:
-        sizes = [len(part) for part in self.parts]
+        indices, offsets = _strung(self.parts)
         arrays: Arrays = {
             "format": np.array(FORMAT),
             "dataset": np.array(self.dataset),
             "fingerprint": np.array(self.fingerprint),
-            "indices": np.concatenate([np.empty(0, "<i8"), *self.parts]).astype("<i8"),
-            "offsets": np.cumsum([0, *sizes]).astype("<i8"),
+            "indices": indices,
+            "offsets": offsets,
             "given": self.given.astype("<i8"),
             "iid": np.array(self.iid),
         }
@@ -80,6 +82,8 @@ class Draw:
             arrays["foreign"] = self.foreign.rows.astype("<i8")
             arrays["foreign_source"] = np.array(self.foreign.source)
             arrays["foreign_fingerprint"] = np.array(self.foreign.fingerprint)
+        if self.held_out is not None:
+            arrays["held_out"], arrays["held_out_offsets"] = _strung(self.held_out)
         return arrays
 
     def save(self, path: Path) -> None:
@@ -103,18 +107,19 @@ class Draw:
         if "format" not in arrays or str(arrays["format"]) != FORMAT:
             raise UserError(f"draw {path}: not a draw of feddiv (no format mark {FORMAT!r})")
         try:
-            indices, offsets = _vector(arrays, "indices", "i"), _vector(arrays, "offsets", "i")
+            parts = _unstrung(arrays, "indices", "offsets")
+            held_out = None
+            if "held_out" in arrays:
+                held_out = _unstrung(arrays, "held_out", "held_out_offsets")
             given = _vector(arrays, "given", "i")
             truth = _vector(arrays, "truth", "i") if "truth" in arrays else None
             levels = _vector(arrays, "levels", "f") if "levels" in arrays else None
-            if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(indices):
-                raise ValueError("'offsets' do not cover 'indices'")
-            if (np.diff(offsets) < 0).any():
-                raise ValueError("'offsets' go backwards")
+            if held_out is not None and len(held_out) != len(parts):
+                raise ValueError(f"{len(held_out)} held-out parts for {len(parts)} clients")
             if truth is not None and len(truth) != len(given):
                 raise ValueError(f"{len(truth)} true labels for {len(given)} given ones")
-            if levels is not None and len(levels) != len(offsets) - 1:
-                raise ValueError(f"{len(levels)} levels for {len(offsets) - 1} clients")
+            if levels is not None and len(levels) != len(parts):
+                raise ValueError(f"{len(levels)} levels for {len(parts)} clients")
             foreign = None
             if "foreign" in arrays:
                 foreign = Foreign(
@@ -126,15 +131,16 @@ class Draw:
                     raise ValueError(f"{len(foreign.rows)} foreign images for {len(given)} samples")
             return cls(
                 dataset=str(arrays["dataset"]),
-                parts=tuple(np.split(indices, offsets[1:-1])),
+                parts=parts,
                 given=given,
                 truth=truth,
                 levels=levels,
                 fingerprint=str(arrays["fingerprint"]),
                 iid=bool(arrays["iid"]),
-                kinds=_texts(arrays, "kinds", len(offsets) - 1),
-                names=_texts(arrays, "names", len(offsets) - 1),
+                kinds=_texts(arrays, "kinds", len(parts)),
+                names=_texts(arrays, "names", len(parts)),
                 foreign=foreign,
+                held_out=held_out,
             )
         except KeyError as missing:
             raise UserError(f"draw {path}: damaged, array {missing} is missing") from None
@@ -156,7 +162,7 @@ class Draw:
                 f"draw: made for other samples of {dataset.name} (their labels differ); "
                 "data.path, data.images and seed must be the same"
             )
-        held = np.concatenate(self.parts)
+        held = np.concatenate([*self.parts, *(self.held_out or ())])
         if len(held) and (held.min() < 0 or held.max() >= samples):
             raise UserError(f"draw: sample {_outlier(held, samples)} is not in 0..{samples - 1}")
         if len(np.unique(held)) != len(held):
@@ -215,6 +221,21 @@ def make_draw(
 def label_fingerprint(labels: Tensor) -> str:
     """sha256 (hex) of the labels, in order: tells one set of training samples from another."""
     return hashlib.sha256(labels.cpu().numpy().astype("<i8").tobytes()).hexdigest()
+
+
+def _strung(parts: tuple[npt.NDArray[np.int64], ...]) -> tuple[npt.NDArray[np.int64], ...]:
+    """Parts one after the other, and where each begins and ends."""
+    indices = np.concatenate([np.empty(0, "<i8"), *parts]).astype("<i8")
+    return indices, np.cumsum([0, *map(len, parts)]).astype("<i8")
+
+
+def _unstrung(arrays: Arrays, key: str, ends: str) -> tuple[npt.NDArray[np.int64], ...]:
+    indices, offsets = _vector(arrays, key, "i"), _vector(arrays, ends, "i")
+    if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(indices):
+        raise ValueError(f"{ends!r} do not cover {key!r}")
+    if (np.diff(offsets) < 0).any():
+        raise ValueError(f"{ends!r} go backwards")
+    return tuple(np.split(indices, offsets[1:-1]))
 
 
 def _vector(arrays: Arrays, key: str, kind: str) -> npt.NDArray[Any]:

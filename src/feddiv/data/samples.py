@@ -1,7 +1,9 @@
 """One client's view of the shared tensors."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -36,10 +38,35 @@ class Samples:
         """Randomly augmented, normalised inputs of these rows."""
         return self.transform.augmented(self.inputs.index_select(0, self.index[rows]), generator)
 
+    @property
+    def none(self) -> "Samples":
+        """No sample of the same data."""
+        truth = None if self.truth is None else self.truth[:0]
+        return replace(self, index=self.index[:0], given=self.given[:0], truth=truth)
+
+    def followed_by(self, other: "Samples") -> "Samples":
+        """These and then the other ones, of the same client."""
+        truths = [each.truth for each in (self, other) if each.truth is not None]
+        return replace(
+            self,
+            index=torch.cat([self.index, other.index]),
+            given=torch.cat([self.given, other.given]),
+            truth=torch.cat(truths) if self.truth is not None else None,
+        )
+
 
 def client_samples(dataset: Dataset, draw: Draw, client: int) -> Samples:
-    """What this client holds under this draw."""
-    part = draw.parts[client]
+    """What this client trains on under this draw."""
+    return _samples(dataset, draw, draw.parts[client])
+
+
+def held_out_samples(dataset: Dataset, draw: Draw, client: int) -> Samples:
+    """What this client keeps out of training under this draw; perhaps nothing."""
+    nothing = np.empty(0, dtype=np.int64)
+    return _samples(dataset, draw, nothing if draw.held_out is None else draw.held_out[client])
+
+
+def _samples(dataset: Dataset, draw: Draw, part: npt.NDArray[np.int64]) -> Samples:
     inputs = dataset.train.inputs
     return Samples(
         inputs=inputs,

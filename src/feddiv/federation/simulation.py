@@ -9,6 +9,7 @@ from feddiv.federation.memory import MemoryRecords, MemoryStore
 from feddiv.federation.workspace import Workspace
 from feddiv.learning.average import StateDict
 from feddiv.methods.contract import Facts, Message, Visit
+from feddiv.methods.examine import KIND, examined
 from feddiv.nets.compute import keep_freed_memory
 from feddiv.randomness import Streams
 from feddiv.trees import Tensors
@@ -71,6 +72,9 @@ def make_visit(
 ) -> Visit[Any]:
     """One visit to the client of `rng`; its memory comes and goes as a record."""
     client = workspace.client(rng.client)
+    if message.kind == KIND:
+        reply, diary = examined(workspace.method, client, records.read(record), message)
+        return Visit(reply, record or b"", diary)
     visit = workspace.method.visit(client, records.read(record), message, rng)
     name = f"{rng.client:06d}-{rng.round:06d}-{rng.exchange:04d}"
     return Visit(visit.reply, records.write(visit.memory, name), visit.diary)

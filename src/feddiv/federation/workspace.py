@@ -7,7 +7,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from feddiv.data import Dataset, Draw, client_samples
+from feddiv.data import Dataset, Draw, client_samples, held_out_samples
 from feddiv.learning.average import StateDict, Weights
 from feddiv.learning.predict import CHUNK
 from feddiv.methods.contract import Client, Method
@@ -39,21 +39,30 @@ class Workspace:
         self._nets: dict[str, nn.Module] = {}
 
     def make_model(self, name: str, rng: Streams) -> StateDict:
-        """Weights as the net's own initialisers draw them."""
+        """Weights as the net's own initialisers draw them, or those it starts from.
+
+        Where a method makes several models they must differ: only "net" takes over a head.
+        """
+        shape, classes = self.dataset.input_shape, len(self.dataset.classes)
         with rng.seeded(f"model {name}"):
-            net = build_net(self.model, self.dataset.input_shape, len(self.dataset.classes))
+            net = build_net(self.model, shape, classes, fresh_head=name != "net")
         return copy_of(net)
+
+    def check_net(self) -> None:
+        """Refuse a net that does not fit the data; the weights it starts from are not needed."""
+        build_net(self.model.untrained, self.dataset.input_shape, len(self.dataset.classes))
 
     def client(self, id: int) -> Client:
         """The client of this id."""
         samples = client_samples(self.dataset, self.draw, id)
-        return Client(id, samples, len(self.dataset.classes), self.load)
+        held_out = held_out_samples(self.dataset, self.draw, id)
+        return Client(id, samples, len(self.dataset.classes), self.load, held_out)
 
     def load(self, name: str, weights: StateDict) -> nn.Module:
         """The net of this name, holding these weights."""
         if name not in self._nets:
             shape, classes = self.dataset.input_shape, len(self.dataset.classes)
-            fresh = build_net(self.model, shape, classes)
+            fresh = build_net(self.model.untrained, shape, classes)
             set_up(fresh, self.device, self.precision, compiled=self.compiled)
             self._nets[name] = fresh
         net = self._nets[name]

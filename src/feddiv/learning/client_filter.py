@@ -61,11 +61,15 @@ class ClientFilter:
         bias = softmax_mean(logits) if self.options.debias == "local" else self.bias
         return label_scores(debias(logits, bias), labels, self.options.score)
 
+    @property
+    def learnt(self) -> bool:
+        """Whether there is a filter to judge with."""
+        return self.filter.mixture is not None or self.options.scope == "perfect"
+
     def p_clean(self, scores: Array, labels: Labels, truth: Labels | None) -> Array:
         """p(clean) [n]; the truth is looked at with scope=perfect only."""
-        if self.options.scope != "perfect":
-            learnt = self.filter.mixture is not None  # without a filter every label is believed
-            return self.filter.p_clean(scores) if learnt else np.ones_like(scores)
+        if self.options.scope != "perfect":  # without a filter every label is believed
+            return self.filter.p_clean(scores) if self.learnt else np.ones_like(scores)
         if truth is None:
             raise ValueError("filter.scope=perfect needs true labels, and this data has none")
         return np.asarray(labels == truth, np.float64)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from torch import Tensor, nn
 
 from feddiv.data import Samples
+from feddiv.errors import Diverged
 from feddiv.learning.average import StateDict, Weights
 from feddiv.learning.predict import predict
 from feddiv.learning.train import TrainOptions
@@ -150,6 +151,16 @@ class Assessment:
     p_clean: npt.NDArray[np.float64] | None = None  # None: the method has no opinion
     scores: npt.NDArray[np.float64] | None = None
 
+    def last(self, count: int) -> "Assessment":
+        """That of the last so many samples."""
+        start = len(self.predicted) - count
+        p_clean, scores = self.p_clean, self.scores
+        return Assessment(
+            self.predicted[start:],
+            None if p_clean is None else p_clean[start:],
+            None if scores is None else scores[start:],
+        )
+
 
 class Replies(Protocol):
     """The replies of one exchange in the plan's order; `missing` is complete after the last.
@@ -170,16 +181,23 @@ class Client:
     """What a method sees of one client: its samples, and nets to work with.
 
     `net(weights)` loads weights into a net object that the worker owns and uses again for the
-    next client, so a method must not keep it beyond the visit.
+    next client, so a method must not keep it beyond the visit. `held_out` are samples that it
+    keeps out of training: only `assess_held_out` may look at them.
     """
 
     def __init__(
-        self, id: int, samples: Samples, classes: int, load: Callable[[str, StateDict], nn.Module]
+        self,
+        id: int,
+        samples: Samples,
+        classes: int,
+        load: Callable[[str, StateDict], nn.Module],
+        held_out: Samples | None = None,
     ) -> None:
         self.id = id
         self.samples = samples
         self.classes = classes
         self._load = load
+        self.held_out = samples.none if held_out is None else held_out
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -187,6 +205,10 @@ class Client:
     def net(self, weights: StateDict, name: str = "net") -> nn.Module:
         """The net of this name, holding these weights."""
         return self._load(name, weights)
+
+    def with_only(self, samples: Samples) -> "Client":
+        """The same client, as if it had these samples."""
+        return Client(self.id, samples, self.classes, self._load)
 
 
 @dataclass(frozen=True)
@@ -213,6 +235,7 @@ class Method(ABC, Generic[S, M]):
     Options: ClassVar[type[MethodOptions]]
     variants: ClassVar[Mapping[str, Variant]] = {"default": Variant("the method itself")}
     without_warmup: ClassVar[str | None] = None  # what it would be then, if no longer itself
+    judges_unseen: ClassVar[bool] = False  # whether `assess` can judge what was never trained on
     State: ClassVar[Any]  # S and M of `class Name(Method[S, M])`: plain trees (feddiv.trees)
     Memory: ClassVar[Any]
 
@@ -287,7 +310,22 @@ class Method(ABC, Generic[S, M]):
         """The predicted label of each sample and, where the method has an opinion, p(clean)."""
         nets = {name: client.net(state, name) for name, state in received.weights.items()}
         logits = predict(nets, client.samples, forward=self.predict)
+        if not logits.isfinite().all():
+            raise Diverged("the global model's outputs are not finite: try a smaller train.lr")
         return Assessment(logits.argmax(dim=1).cpu().numpy())
+
+    def assess_held_out(self, client: Client, memory: M | None, received: Message) -> Assessment:
+        """The same of the samples that the client keeps out of training.
+
+        An opinion rests on comparing a client's samples, of which few are held out: those it
+        trains on are looked at with them. A method whose opinion is what it remembers of a sample
+        has none of these.
+        """
+        held_out = client.held_out
+        if not self.judges_unseen:
+            return Method.assess(self, client.with_only(held_out), memory, received)
+        together = client.with_only(client.samples.followed_by(held_out))
+        return self.assess(together, memory, received).last(len(held_out))
 
     def kept(self, state: S) -> list[str]:
         """Names of the models on the shelf that the state refers to."""

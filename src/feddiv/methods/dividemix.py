@@ -73,6 +73,7 @@ class DivideMix(Method[DivideMixState, None]):
     paper = "Li et al., ICLR 2020"
     Options = DivideMixOptions
     options: DivideMixOptions
+    judges_unseen = True
 
     # The server
 

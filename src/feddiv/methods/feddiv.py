@@ -88,6 +88,7 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
     Options = FedDivOptions
     options: FedDivOptions
     variants: ClassVar[Mapping[str, Variant]] = VARIANTS
+    judges_unseen = True
 
     # The server
 
@@ -308,6 +309,14 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         scores = noise_filter.scores(logits, given)
         p_clean = noise_filter.p_clean(scores, given, _truth(client))
         return Assessment(logits.argmax(axis=1), p_clean, scores)
+
+    def assess_held_out(
+        self, client: Client, memory: FedDivMemory | None, received: Message
+    ) -> Assessment:
+        """The filter's opinion, once there is a filter: in warm-up there is none."""
+        opinion = super().assess_held_out(client, memory, received)
+        learnt = self._filter(client, memory or _blank(client), received).learnt
+        return opinion if learnt else replace(opinion, p_clean=None)
 
     def records(self, state: FedDivState) -> Diary:
         """W^(t+1), p-bar, and the classes that are starved."""

@@ -85,6 +85,7 @@ class FedRN(Method[FedRNState, FedRNMemory]):
     paper = "Kim et al., CIKM 2022"
     Options = FedRNOptions
     options: FedRNOptions
+    judges_unseen = True
 
     # The server
 
@@ -223,6 +224,13 @@ class FedRN(Method[FedRNState, FedRNMemory]):
             own = predict_local(client.net(memory.net, "own"), client.samples)
             return Assessment(predicted, trust(own, given))
         return Assessment(predicted, memory.p_clean)
+
+    def assess_held_out(
+        self, client: Client, memory: FedRNMemory | None, received: Message
+    ) -> Assessment:
+        """The client's own model judges: its neighbours never saw these samples."""
+        alone = None if memory is None else replace(memory, p_clean=None)
+        return super().assess_held_out(client, alone, received)
 
 
 def reliability(

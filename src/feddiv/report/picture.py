@@ -96,8 +96,12 @@ def draw_picture(run: Run) -> Figure:
 
 
 def draw_accuracy(axes: Axes, run: Run) -> None:
-    """Test accuracy by communication round, the rivals' behind the run's own."""
-    _dress(axes, "Test accuracy by round", "communication round", "test accuracy")
+    """Accuracy by communication round, the rivals' behind the run's own."""
+    if _measure(run) == "test_accuracy":
+        _dress(axes, "Test accuracy by round", "communication round", "test accuracy")
+    else:
+        heading = "Accuracy on held-out samples by round"
+        _dress(axes, heading, "communication round", "against given labels (dashed: believed)")
     for place, (name, rival) in enumerate(run.against.items()):
         _line(axes, name, rival, color=RIVALS[place % len(RIVALS)], linewidth=1.3)
     _line(axes, title(run.experiment), run, color=BLUE, linewidth=2.2)
@@ -105,7 +109,7 @@ def draw_accuracy(axes: Axes, run: Run) -> None:
     rounds = run.rounds_spent
     warm = [line["round"] for line in run.rounds if line["stage"] == "warmup"]
     axes.set_xlim(0, rounds.max())
-    low = min(np.nanmin(each.column("test_accuracy")) for each in (run, *run.against.values()))
+    low = min(np.nanmin(each.column(_measure(run))) for each in (run, *run.against.values()))
     axes.set_ylim(max(0.0, low - 0.05), 1.02)
     axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
     if warm:
@@ -115,22 +119,35 @@ def draw_accuracy(axes: Axes, run: Run) -> None:
             ha="center", va="top", fontsize=8.5, color="#777777",
         )  # fmt: skip
     handles, labels = axes.get_legend_handles_labels()
-    axes.legend(handles[::-1], labels[::-1], loc="lower right", frameon=False)
+    if _measure(run) == "test_accuracy":
+        axes.legend(handles[::-1], labels[::-1], loc="lower right", frameon=False)
+    else:  # lines may be anywhere, and two of each colour
+        legend = axes.legend(handles[::-1], labels[::-1], loc="upper left", frameon=False)
+        legend.set_bbox_to_anchor((0.0, -0.14))
 
 
 def _line(axes: Axes, name: str, run: Run, *, color: str, linewidth: float) -> None:
-    accuracy = run.column("test_accuracy")
-    known = np.isfinite(accuracy)  # rounds may go by without evaluation
-    label = f"{name}, last ten rounds {run.summary['mean_last10_test_accuracy']:.1%}"
-    marker = "o" if known.sum() < 3 else None  # a line of one round would not show
-    axes.plot(
-        run.rounds_spent[known],
-        accuracy[known],
-        color=color,
-        linewidth=linewidth,
-        label=label,
-        marker=marker,
-    )
+    held_out = _measure(run) != "test_accuracy"
+    keys = {_measure(run): "solid"} | ({"believed_accuracy": "dashed"} if held_out else {})
+    means = {key: run.summary[f"mean_last10_{key}"] for key in keys}
+    said = [f"{mean:.1%}" for mean in means.values() if mean is not None]
+    label = f"{name}, last ten rounds {', believed '.join(said)}"
+    for key, style in keys.items():
+        accuracy = run.column(key)
+        known = np.isfinite(accuracy)  # rounds may go by without evaluation, or an opinion
+        axes.plot(
+            run.rounds_spent[known],
+            accuracy[known],
+            color=color,
+            linewidth=linewidth,
+            linestyle=style,
+            label=label if style == "solid" else None,
+            marker="o" if known.sum() < 3 else None,  # a line of one round would not show
+        )
+
+
+def _measure(run: Run) -> str:
+    return run.experiment.evaluation.measure
 
 
 def draw_scores(axes: Axes, scores: Scores) -> None:

@@ -1,22 +1,31 @@
-"""Test accuracy: overall, per class, balanced."""
+"""How good the global model is: on test samples at the server, or on what clients keep out."""
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from feddiv.data import Dataset
 from feddiv.errors import Diverged
+from feddiv.federation.contract import Federation
+from feddiv.federation.wire import Refused, check_reply, message_bytes, reply_bytes
 from feddiv.learning.score import log_softmax
-from feddiv.methods.contract import Diary
+from feddiv.methods.contract import Diary, Method
+from feddiv.methods.examine import KIND, Examined, declares, examination
+from feddiv.randomness import Streams
+from feddiv.sections import EvaluationOptions, HeldOut
 
-MEASURES = ("test_accuracy", "balanced_accuracy", "test_loss", "per_class_accuracy")
+Note = Callable[[dict[str, Any]], None]
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """Test labels [N] that logits are measured against, every so many turns."""
+@dataclass(frozen=True, kw_only=True)
+class Evaluation(ABC):
+    """What a round's record says of the model, every so many turns; nothing in between."""
 
-    labels: npt.NDArray[np.int64]
+    measures: ClassVar[tuple[str, ...]]
     classes: int
     every: int = 1
 
@@ -24,18 +33,132 @@ class Evaluation:
         """Whether this turn's model is measured; the last one's always is."""
         return turn % self.every == 0
 
-    def measure(self, logits: npt.NDArray[np.float32]) -> Diary:
+    def nothing(self) -> Diary:
+        """The record of a turn whose model is not measured."""
+        return dict.fromkeys(self.measures)
+
+    @abstractmethod
+    def measure(
+        self,
+        method: Method[Any, Any],
+        federation: Federation,
+        state: Any,
+        rng: Streams,
+        note: Note = lambda line: None,
+    ) -> Diary:
+        """The measures of the model in this state; `note` is told of answers that are refused."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CentralEvaluation(Evaluation):
+    """Against the labels [N] of the test samples."""
+
+    measures = ("test_accuracy", "balanced_accuracy", "test_loss", "per_class_accuracy")
+    labels: npt.NDArray[np.int64]
+
+    def measure(
+        self,
+        method: Method[Any, Any],
+        federation: Federation,
+        state: Any,
+        rng: Streams,
+        note: Note = lambda line: None,
+    ) -> Diary:
         """Accuracy, balanced accuracy over the classes that occur, per class, mean loss."""
+        return self.of(federation.evaluate(method.weights(state)))
+
+    def of(self, logits: npt.NDArray[np.float32]) -> Diary:
+        """The measures of logits [N, C]."""
         if not np.isfinite(logits).all():
             raise Diverged("the global model's outputs are not finite: try a smaller train.lr")
         right = logits.argmax(axis=1) == self.labels
         counts = np.bincount(self.labels, minlength=self.classes)
         hits = np.bincount(self.labels, weights=right, minlength=self.classes)
-        per_class = [float(h / n) if n else None for h, n in zip(hits, counts, strict=True)]
+        per_class = per_class_accuracy(hits, counts)
         log_p = log_softmax(logits.astype(np.float64))
         return {
             "test_accuracy": float(right.mean()),
-            "balanced_accuracy": float(np.mean([a for a in per_class if a is not None])),
+            "balanced_accuracy": balanced(per_class),
             "test_loss": float(-log_p[np.arange(len(right)), self.labels].mean()),
             "per_class_accuracy": per_class,
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOutEvaluation(Evaluation):
+    """Against the given labels of what clients keep out, all of them and those believed."""
+
+    measures = (
+        "test_accuracy",  # there is no test set
+        "held_out_accuracy",
+        "believed_accuracy",
+        "believed",
+        "held_out_true_accuracy",
+        "balanced_accuracy",
+        "per_class_accuracy",
+        "examination_bytes_up",
+        "examination_bytes_down",
+    )
+
+    def measure(
+        self,
+        method: Method[Any, Any],
+        federation: Federation,
+        state: Any,
+        rng: Streams,
+        note: Note = lambda line: None,
+    ) -> Diary:
+        """Ask all clients for their counts and add them up."""
+        facts = federation.facts
+        exchange, declared = examination(method, state, facts), declares(facts)
+        total, up, down = Examined(self.classes), 0, 0
+        for visit in federation.exchange(exchange, rng):
+            reply = visit.reply
+            up, down = up + reply_bytes(reply), down + message_bytes(exchange.message)
+            try:
+                size = facts.sizes[reply.client]
+                check_reply(reply, declared, (), exchange.message, size)
+                total.add(reply, visit.diary)
+            except (Refused, ValueError) as reason:
+                note({"client": reply.client, "kind": KIND, "refused": str(reason)})
+        return {**self.of(total), "examination_bytes_up": up, "examination_bytes_down": down}
+
+    def of(self, total: Examined) -> Diary:
+        """The measures of all clients' counts; balanced and per class by given labels."""
+        count = int(total.held_out.sum())
+        if not count:
+            raise Diverged("no count of held-out samples could be used (clients.jsonl says why)")
+        per_class = per_class_accuracy(total.right, total.held_out)
+        truly = None if total.truly_right is None else total.truly_right / count
+        return {
+            "test_accuracy": None,
+            "held_out_accuracy": float(total.right.sum() / count),
+            "believed_accuracy": _ratio(total.believed_right, total.believed),
+            "believed": _ratio(total.believed, total.judged),
+            "held_out_true_accuracy": truly,
+            "balanced_accuracy": balanced(per_class),
+            "per_class_accuracy": per_class,
+        }
+
+
+def evaluation_of(options: EvaluationOptions, dataset: Dataset) -> Evaluation:
+    """The evaluation that the experiment asks for."""
+    classes = len(dataset.classes)
+    if isinstance(options, HeldOut):
+        return HeldOutEvaluation(classes=classes, every=options.every)
+    labels = dataset.test.labels.cpu().numpy()
+    return CentralEvaluation(classes=classes, every=options.every, labels=labels)
+
+
+def per_class_accuracy(hits: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> list[float | None]:
+    """Right among all of each class; None for a class that does not occur."""
+    return [float(h / n) if n else None for h, n in zip(hits, counts, strict=True)]
+
+
+def balanced(per_class: list[float | None]) -> float:
+    """The mean over the classes that occur."""
+    return float(np.mean([accuracy for accuracy in per_class if accuracy is not None]))
+
+
+def _ratio(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64]) -> float | None:
+    return float(part.sum() / whole.sum()) if whole.sum() else None

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from feddiv.config import Experiment, changed_options, load_experiment, validated
-from feddiv.data import Draw
+from feddiv.data import Dataset, Draw
 from feddiv.errors import UserError
 from feddiv.methods.registry import full_name
 from feddiv.runs.loop import Record
@@ -38,16 +38,22 @@ class Watcher:
 
 
 def run_experiment(
-    experiment: Experiment, folder: RunFolder, watcher: Watcher, *, workers: int | None = None
+    experiment: Experiment,
+    folder: RunFolder,
+    watcher: Watcher,
+    *,
+    workers: int | None = None,
+    brought: Dataset | None = None,
 ) -> Run:
     """Run it, then each method of `against` in `folder/against/NAME`.
 
-    Everything is prepared before anything is written, so a user's error leaves no trace.
+    Everything is prepared before anything is written, so a user's error leaves no trace. `brought`
+    are data that no source loads.
     """
-    main = prepare(experiment)
+    main = prepare(experiment, brought=brought)
     rivals = {
         name: (fitted(rival, main.dataset, main.draw), folder.inside("against", name))
-        for name, rival in rivals_of(experiment).items()
+        for name, rival in rivals_of(main.experiment).items()
     }
     watcher.opens(folder.path)
     run = _started(title(experiment), main, folder, watcher, workers)
@@ -55,7 +61,9 @@ def run_experiment(
     return replace(run, against=against)
 
 
-def resume_experiment(path: Path, watcher: Watcher, *, workers: int | None = None) -> Run:
+def resume_experiment(
+    path: Path, watcher: Watcher, *, workers: int | None = None, brought: Dataset | None = None
+) -> Run:
     """Go on with what is in a run's folder: its run, then the methods it is compared with.
 
     What came to its end is read, not repeated; what never began is begun.
@@ -64,11 +72,13 @@ def resume_experiment(path: Path, watcher: Watcher, *, workers: int | None = Non
     watcher.opens(path)
     try:
         experiment = load_experiment(path / "config.toml")
-        prepared = prepare(experiment, Draw.load(path / "draw.npz"))
+        if brought is not None and experiment.data.source != "python":
+            raise UserError(f"{path}: loads its own data ({experiment.data.source}); give none")
+        prepared = prepare(experiment, Draw.load(path / "draw.npz"), brought)
         run = _resumed(title(experiment), prepared, folder, watcher, workers)
         against = {}
         for name, rival in rivals_of(experiment).items():
-            other = fitted(rival, prepared.dataset, prepared.draw)
+            other = fitted(rival, prepared.dataset, prepared.draw, begun=True)
             place = path / "against" / name
             against[name] = _taken_up(name, other, place, watcher, workers)
     finally:

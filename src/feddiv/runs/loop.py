@@ -11,9 +11,9 @@ from feddiv.errors import Diverged
 from feddiv.federation.contract import Federation
 from feddiv.federation.wire import Refused, check_reply, message_bytes, reply_bytes
 from feddiv.learning.average import Weights
-from feddiv.methods.contract import Diary, Exchange, Facts, Method, Moment, Reply
+from feddiv.methods.contract import Exchange, Facts, Method, Moment, Reply
 from feddiv.randomness import Streams
-from feddiv.runs.evaluate import MEASURES, Evaluation
+from feddiv.runs.evaluate import Evaluation
 from feddiv.runs.journal import Seen, client_line, round_line
 
 Record = dict[str, Any]
@@ -153,9 +153,12 @@ class Loop:
             )
         started = time.perf_counter()
         weights = self.method.weights(self.state)
-        measures: Diary = dict.fromkeys(MEASURES)
+        measures = self.evaluation.nothing()
         if last or self.evaluation.due(turn.number):
-            measures = self.evaluation.measure(self.federation.evaluate(weights))
+            rng = self.rng.at(round=turn.number, exchange=len(tallies))
+            measures = self.evaluation.measure(
+                self.method, self.federation, self.state, rng, lambda line: self._note(turn, line)
+            )
         line = {
             **_head(turn),
             **measures,

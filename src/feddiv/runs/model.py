@@ -19,6 +19,7 @@ from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Budget
 from feddiv.methods.registry import method_class
 from feddiv.nets import ModelOptions, build_net
+from feddiv.nets.net import Stem
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class ModelCard:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     method: dict[str, Any]
+    stem: Stem | None = None
 
 
 def save_weights(path: Path, weights: Weights, card: ModelCard) -> None:
@@ -127,7 +129,8 @@ def _built(fields: dict[str, Any], tensors: StateDict) -> TrainedModel:
         weights.setdefault(model, {})[entry] = tensor
     nets: dict[str, nn.Module] = {}
     for model, state in sorted(weights.items()):
-        net = build_net(ModelOptions(name=card.net), card.input_shape, len(card.classes))
+        options = ModelOptions(name=card.net, stem=card.stem)
+        net = build_net(options, card.input_shape, len(card.classes))
         net.load_state_dict(state)
         nets[model] = net.eval()
     return TrainedModel(card, nets)

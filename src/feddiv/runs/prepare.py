@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 from feddiv.config import Experiment
 from feddiv.data import Dataset, Draw, load_dataset, make_draw
+from feddiv.data.held_out import check_share, with_held_out
 from feddiv.errors import UserError
 from feddiv.federation.workspace import Workspace
 from feddiv.nets.compute import find_device
 from feddiv.randomness import Streams
+from feddiv.sections import HeldOut
 
 
 @dataclass(frozen=True)
@@ -25,18 +27,26 @@ class Prepared:
         return sum(stage.turns for stage in self.workspace.method.stages())
 
 
-def prepare(experiment: Experiment, draw: Draw | None = None) -> Prepared:
+def prepare(
+    experiment: Experiment, draw: Draw | None = None, brought: Dataset | None = None
+) -> Prepared:
     """Everything that can go wrong before a run, before anything is written.
 
-    `draw` is that of a run to go on with.
+    `draw` is that of a run to go on with, `brought` data that no source loads.
     """
-    return fitted(experiment, *drawn(experiment, draw))
+    begun = draw is not None
+    if not begun:
+        experiment = experiment.model_copy(update={"model": experiment.model.pinned()})
+    return fitted(experiment, *drawn(experiment, draw, brought), begun=begun)
 
 
-def drawn(experiment: Experiment, draw: Draw | None = None) -> tuple[Dataset, Draw]:
+def drawn(
+    experiment: Experiment, draw: Draw | None = None, brought: Dataset | None = None
+) -> tuple[Dataset, Draw]:
     """The data as clients see it, and who holds what under which labels."""
     streams, clients = Streams(experiment.seed), experiment.clients.count
-    dataset = load_dataset(experiment.data, streams)
+    with_test = not isinstance(experiment.evaluation, HeldOut)
+    dataset = load_dataset(experiment.data, streams, with_test=with_test, brought=brought)
     if draw is not None:
         pass
     elif experiment.data.draw is None:
@@ -49,11 +59,34 @@ def drawn(experiment: Experiment, draw: Draw | None = None) -> tuple[Dataset, Dr
                 f"set clients.count to that, it is {clients}"
             )
     draw.check(dataset)
+    draw = _kept_out(draw, experiment, streams)
     return experiment.noise.shown(dataset, draw.foreign), draw
 
 
-def fitted(experiment: Experiment, dataset: Dataset, draw: Draw) -> Prepared:
-    """The experiment on data and a draw that are at hand, once a net is found to fit them."""
+def _kept_out(draw: Draw, experiment: Experiment, streams: Streams) -> Draw:
+    """The draw with what its clients keep out of training, if they shall and do not yet."""
+    evaluation = experiment.evaluation
+    if not isinstance(evaluation, HeldOut):
+        if draw.held_out is not None:
+            raise UserError(
+                f"data.draw={experiment.data.draw}: its clients keep samples out of training; "
+                "it is for evaluation.name=held_out"
+            )
+        return draw
+    if draw.held_out is None:
+        return with_held_out(draw, evaluation.share, streams)
+    check_share(draw, evaluation.share)
+    return draw
+
+
+def fitted(
+    experiment: Experiment, dataset: Dataset, draw: Draw, *, begun: bool = False
+) -> Prepared:
+    """The experiment on data and a draw that are at hand, once a net is found to fit them.
+
+    A run that was begun may have moved on from the weights it started with: whether they are still
+    there is asked only where they are read.
+    """
     method = experiment.build_method()
     if method.needs_truth and draw.truth is None:
         raise UserError(
@@ -68,5 +101,8 @@ def fitted(experiment: Experiment, dataset: Dataset, draw: Draw) -> Prepared:
         precision=experiment.precision,
         compiled=experiment.compile,
     )
-    workspace.make_model("net", Streams(experiment.seed))
+    if begun:
+        workspace.check_net()
+    else:
+        workspace.make_model("net", Streams(experiment.seed))
     return Prepared(experiment, dataset, draw, workspace)

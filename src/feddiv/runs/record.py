@@ -197,6 +197,7 @@ class RunFolder:
         experiment, dataset = prepared.experiment, prepared.dataset
         card = ModelCard(
             net=experiment.model.name,
+            stem=experiment.model.stem,
             input_shape=dataset.input_shape,
             classes=dataset.classes,
             mean=dataset.mean,

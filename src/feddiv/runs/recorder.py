@@ -52,7 +52,7 @@ class Recorder:
         """A round is over."""
         self.rounds.append(line)
         self.folder.round(line)
-        accuracy = line["test_accuracy"]
+        accuracy = line[self.prepared.experiment.evaluation.measure]
         if accuracy is not None and accuracy > self.best:
             self.best = accuracy
             self.folder.save_model("best.safetensors", weights, self.prepared)

@@ -17,7 +17,7 @@ from feddiv.federation.workers import Workers, usable_workers
 from feddiv.interrupts import handled
 from feddiv.randomness import Streams
 from feddiv.runs.checkpoint import FOLDER, NETS, Checkpoint
-from feddiv.runs.evaluate import Evaluation
+from feddiv.runs.evaluate import evaluation_of
 from feddiv.runs.loop import Loop, Record
 from feddiv.runs.model import model_hash
 from feddiv.runs.prepare import Prepared
@@ -72,7 +72,7 @@ def execute(
 
     The folder has been begun. `workers` None means one per core, 0 means in this process.
     """
-    experiment, dataset = prepared.experiment, prepared.dataset
+    experiment = prepared.experiment
     method = prepared.workspace.method
     method.shelf = FileShelf(folder.path / FOLDER / NETS)
     with handled(), closing(_federation(prepared, folder, workers)) as federation:
@@ -83,9 +83,7 @@ def execute(
         loop = Loop(
             method,
             federation,
-            Evaluation(
-                dataset.test.labels.cpu().numpy(), len(dataset.classes), experiment.evaluate.every
-            ),
+            evaluation_of(experiment.evaluation, prepared.dataset),
             Streams(experiment.seed),
             start=None if checkpoint is None else checkpoint.cut,
             on_client=recorder.client,

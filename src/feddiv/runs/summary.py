@@ -11,6 +11,7 @@ from feddiv.config import Experiment, changed_options
 from feddiv.data import Draw
 from feddiv.learning.quality import filter_quality
 from feddiv.methods.contract import Assessment
+from feddiv.sections import HeldOut
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,30 @@ class Closing:
         return result
 
 
+def _accuracies(key: str, measured: Sequence[dict[str, Any]]) -> dict[str, float | None]:
+    """Best, last, and mean of the last ten of a measure; None where there is none."""
+    known = np.array([line[key] for line in measured if line[key] is not None])
+    there = bool(len(known))
+    return {
+        f"best_{key}": float(known.max()) if there else None,
+        f"last_{key}": float(known[-1]) if there else None,
+        f"mean_last10_{key}": float(known[-10:].mean()) if there else None,
+    }
+
+
+def _held_out(draw: Draw, measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    assert draw.held_out is not None
+    return {
+        **_accuracies("held_out_accuracy", measured),
+        **_accuracies("believed_accuracy", measured),
+        "believed": measured[-1]["believed"],
+        "held_out_samples": sum(map(len, draw.held_out)),
+        "last_held_out_true_accuracy": measured[-1]["held_out_true_accuracy"],
+        "examination_bytes_up": sum(line["examination_bytes_up"] for line in measured),
+        "examination_bytes_down": sum(line["examination_bytes_down"] for line in measured),
+    }
+
+
 def summarise(
     experiment: Experiment,
     draw: Draw,
@@ -63,9 +88,13 @@ def summarise(
     seconds: float,
     model: str,
 ) -> dict[str, Any]:
-    """summary.json. `best` is chosen on the test set, as papers do: it is named so."""
-    measured = [line for line in rounds if line["test_accuracy"] is not None]
-    accuracy = np.array([line["test_accuracy"] for line in measured])
+    """summary.json. `best` is chosen on the test set, as papers do: it is named so.
+
+    Without a test set the test accuracies are None; those on held-out samples are beside them.
+    """
+    measure = experiment.evaluation.measure
+    measured = [line for line in rounds if line[measure] is not None]
+    accuracy = np.array([line[measure] for line in measured])
     last = measured[-1]
     return {
         "method": experiment.method.name,
@@ -74,10 +103,9 @@ def summarise(
         "dataset": experiment.data.source,
         "seed": experiment.seed,
         "rounds": experiment.rounds,
-        "best_test_accuracy": float(accuracy.max()),
+        **_accuracies("test_accuracy", measured),
         "best_round": measured[int(accuracy.argmax())]["round"],
-        "last_test_accuracy": float(accuracy[-1]),
-        "mean_last10_test_accuracy": float(accuracy[-10:].mean()),
+        **(_held_out(draw, measured) if isinstance(experiment.evaluation, HeldOut) else {}),
         "balanced_accuracy": last["balanced_accuracy"],
         "per_class_accuracy": last["per_class_accuracy"],
         **closing.measures(),
