@@ -1,5 +1,7 @@
 """A data set and a draw small enough to follow by hand."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,3 +57,12 @@ def remembered(federation: Simulation) -> dict[int, Any]:
     """What each client of a simulation remembers."""
     clients = federation.memories.clients()
     return {id: federation.records.read(federation.memories.get(id)) for id in clients}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cache of the tests' own, never the user's."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FEDDIV_CACHE", str(folder))
+        yield folder

@@ -4,7 +4,9 @@ A run is stopped between two exchanges, or inside one that can be thrown away. E
 signal waits for the next such place; a second one does not wait.
 """
 
+import ctypes
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -82,3 +84,12 @@ def allowed() -> Iterator[None]:
         yield
     finally:
         _door.open = before
+
+
+def left_to_parent() -> None:
+    """Call first in a child process: its parent decides about signals, and it dies with it."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    if sys.platform == "linux":
+        set_parent_death_signal = 1  # the kernel's, even if the parent ends by SIGKILL
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)

@@ -179,7 +179,13 @@ def test_summary() -> None:
     ]
     experiment = load_experiment(None, ["seed=6", "rounds=24", "method.variant=paper"])
     summary = summarise(
-        experiment, draw(TRUTH), rounds, Closing.of(draw(TRUTH), OPINIONS), 1.5, "ab"
+        experiment,
+        ("cat", "dog"),
+        draw(TRUTH),
+        rounds,
+        Closing.of(draw(TRUTH), OPINIONS),
+        1.5,
+        "ab",
     )
     expected = {
         "method": "feddiv",
@@ -192,6 +198,7 @@ def test_summary() -> None:
         "last_test_accuracy": 0.7,
         "mean_last10_test_accuracy": pytest.approx(0.6),
         "balanced_accuracy": 0.35,
+        "classes": ["cat", "dog"],
         "per_class_accuracy": [0.7, None],
         "flagged": 0.4,
         "draw": draw(TRUTH).hash,
@@ -207,6 +214,6 @@ def test_the_first_of_equally_good_rounds_is_the_best() -> None:
     line = {"balanced_accuracy": 0, "per_class_accuracy": [], "bytes_up": 0, "bytes_down": 0}
     rounds = [{**line, "round": r, "test_accuracy": a} for r, a in [(1, 0.2), (2, 0.8), (3, 0.8)]]
     closing = Closing.of(draw(TRUTH), OPINIONS)
-    summary = summarise(load_experiment(), draw(TRUTH), rounds, closing, 0.0, "ab")
+    summary = summarise(load_experiment(), ("cat",), draw(TRUTH), rounds, closing, 0.0, "ab")
     assert summary["best_round"] == 2
     assert summary["mean_last10_test_accuracy"] == pytest.approx(0.6)  # of the three there are

@@ -18,4 +18,15 @@ What = Annotated[
 def split_arguments(what: list[str] | None) -> tuple[str, list[str]]:
     """The experiment and its overrides; an argument with = in it is an override."""
     first, *rest = what or ["quickstart"]
-    return ("quickstart", [first, *rest]) if "=" in first else (first, rest)
+    if "=" not in first:
+        return first, rest
+    # Nobody wants quickstart's made-up noise on labels of their own.
+    sources = [item.partition("=")[2] for item in (first, *rest) if item.startswith("data.source=")]
+    own = any(_is_own(source) for source in sources)
+    return "own" if own else "quickstart", [first, *rest]
+
+
+def _is_own(source: str) -> bool:
+    from feddiv.data import SOURCES
+
+    return source in SOURCES and SOURCES[source].own

@@ -15,6 +15,7 @@ from feddiv.runs.prepare import Prepared
 from feddiv.runs.record import RunFolder
 from feddiv.runs.run import Run
 
+MANY = 1000  # samples: fewer are made ready in no time
 PLAIN_LINES = 40  # about so many per run where nobody looks on
 
 
@@ -111,9 +112,11 @@ class Quiet(Watcher):
 
     def refused(self, reason: str) -> None:
         """Say so, whoever looks on."""
-        Console(stderr=True, highlight=False).print(
-            f"feddiv: {reason}", soft_wrap=True, markup=False
-        )
+        self.note(reason)
+
+    def note(self, line: str) -> None:
+        """Say so, whoever looks on."""
+        Console(stderr=True, highlight=False).print(f"feddiv: {line}", soft_wrap=True, markup=False)
 
     def goes_on(self, rounds: Sequence[Record]) -> None:
         """Count from there."""
@@ -142,6 +145,16 @@ class Plain(Quiet):
     def __init__(self, console: Console) -> None:
         super().__init__()
         self.console = console
+        self.preparing, self.tenths = "", 0
+
+    def prepares(self, what: str, done: int, total: int) -> None:
+        """A line for every tenth; none for what is done at once."""
+        tenths = 10 * done // total
+        if what != self.preparing:
+            self.preparing, self.tenths = what, 0
+        if total >= MANY and tenths > self.tenths:
+            self.tenths = tenths
+            self.console.print(f"{what}: {done:,} of {total:,}", soft_wrap=True, markup=False)
 
     def round(self, line: Record) -> None:
         """Print the round if it is its turn."""
@@ -168,10 +181,24 @@ class Live(Quiet):
             console=console,
         )
         self.task = TaskID(0)
+        self.preparing: dict[str, TaskID] = {}
 
     def close(self) -> None:
         """Stop redrawing; the bars stay on the screen."""
         self.bars.stop()
+
+    def note(self, line: str) -> None:
+        """Above the bars."""
+        self.bars.console.print(f"feddiv: {line}", soft_wrap=True, markup=False)
+
+    def prepares(self, what: str, done: int, total: int) -> None:
+        """A bar of its own."""
+        if what not in self.preparing:
+            self.bars.start()
+            self.preparing[what] = self.bars.add_task(
+                what, total=total, place="", words="", left=""
+            )
+        self.bars.update(self.preparing[what], completed=done, place=f"{done:,} of {total:,}")
 
     def starts(self, name: str, prepared: Prepared, folder: RunFolder) -> None:
         """A new bar under those of the runs before."""

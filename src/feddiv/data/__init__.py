@@ -28,6 +28,7 @@ from feddiv.data.partition import (
 from feddiv.data.samples import Samples, client_samples, held_out_samples
 from feddiv.data.sources import SOURCES, Source, load_dataset
 from feddiv.data.store import Dataset, Split
+from feddiv.data.teller import Teller
 from feddiv.data.transform import Augment, Transform
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "Source",
     "Split",
     "Symmetric",
+    "Teller",
     "Transform",
     "client_samples",
     "held_out_samples",

@@ -1,6 +1,7 @@
 """Which data to use, as the user writes it."""
 
 from pathlib import Path
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -8,19 +9,46 @@ from feddiv.data.transform import Augment
 from feddiv.options import Options
 
 
+class Columns(Options):
+    """Names of a table's columns; None means the usual name, if the table has it.
+
+    `features` names the columns of feature vectors: one column (of numbers or of lists), a list of
+    columns, or what their names begin with; None means all that are left and hold numbers.
+    """
+
+    image: str | None = None
+    label: str | None = None
+    client: str | None = None
+    split: str | None = None
+    true_label: str | None = None
+    features: str | Annotated[tuple[str, ...], Field(strict=False)] | None = None
+
+
 class DataOptions(Options):
     """Where the samples come from.
 
-    `augment` None means the source's own; `images` keeps only that many training samples, chosen
-    by the seed, and `test_images` that many test samples; `draw` reuses a saved partition and
-    noise instead of drawing them. `test_share` is for sources that come without test samples: the
-    share of each class that is taken for them, by default a fifth.
+    `augment` None means the source's own; `images` keeps only that many training samples, `subset`
+    that share of them, chosen by the seed, and `test_images` that many test samples; `draw` reuses
+    a saved partition and noise instead of drawing them. `test_share` is for sources that come
+    without test samples: the share of each class that is taken for them, by default a fifth.
+
+    For images in files: `size` is the side in pixels that they are resized to, None the source's
+    own; `channels` 3 is colour, 1 grey. `layout` says whether a folder's first level are classes or
+    clients, `follow_links` takes links that lead out of it, `columns` names a table's columns, and
+    `hub` is the id of a Hugging Face data set, "owner/name" or "owner/name:config".
     """
 
     source: str = "digits"
     path: Path | None = Field(default=None, strict=False)
     augment: Augment | None = None
     images: int | None = Field(default=None, ge=1)
+    subset: float | None = Field(default=None, gt=0, le=1)
     test_images: int | None = Field(default=None, ge=1)
     draw: Path | None = Field(default=None, strict=False)
     test_share: float | None = Field(default=None, ge=0, lt=1)
+    size: int | None = Field(default=None, ge=4, le=4096)
+    channels: Literal[1, 3] = 3
+    layout: Literal["class", "client"] | None = None
+    follow_links: bool = False
+    columns: Columns = Columns()
+    hub: str | None = None

@@ -1,6 +1,6 @@
 """One client's view of the shared tensors."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,9 @@ from feddiv.data.transform import Transform
 class Samples:
     """The samples of one client: an index array, never a copy of the data.
 
-    `inputs` is the whole shared tensor, on the device of the data set; `index`, `given` and `truth`
-    are int64 [n], the labels always in main memory. Rows are positions 0..n-1 in the client, not
-    indices into the data set.
+    `inputs` is the whole shared tensor, on `device` or, where it is mapped from a file, in main
+    memory; `index`, `given` and `truth` are int64 [n], the labels always in main memory. Rows are
+    positions 0..n-1 in the client, not indices into the data set.
     """
 
     inputs: Tensor
@@ -26,17 +26,21 @@ class Samples:
     given: Tensor
     truth: Tensor | None
     transform: Transform
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     def __len__(self) -> int:
         return len(self.index)
 
     def plain(self, rows: Tensor | slice) -> Tensor:
         """Normalised inputs of these rows."""
-        return self.transform.plain(self.inputs.index_select(0, self.index[rows]))
+        return self.transform.plain(self._gathered(rows))
 
     def augmented(self, rows: Tensor, generator: torch.Generator) -> Tensor:
         """Randomly augmented, normalised inputs of these rows."""
-        return self.transform.augmented(self.inputs.index_select(0, self.index[rows]), generator)
+        return self.transform.augmented(self._gathered(rows), generator)
+
+    def _gathered(self, rows: Tensor | slice) -> Tensor:
+        return self.inputs.index_select(0, self.index[rows]).to(self.device)
 
     @property
     def none(self) -> "Samples":
@@ -74,4 +78,5 @@ def _samples(dataset: Dataset, draw: Draw, part: npt.NDArray[np.int64]) -> Sampl
         given=torch.tensor(draw.given[part], dtype=torch.int64),
         truth=None if draw.truth is None else torch.tensor(draw.truth[part], dtype=torch.int64),
         transform=dataset.transform,
+        device=dataset.train.labels.device,
     )

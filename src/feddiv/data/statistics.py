@@ -9,21 +9,29 @@ _CHUNK = 4096
 
 
 def image_statistics(images: npt.NDArray[np.uint8]) -> tuple[Numbers, Numbers]:
-    """Mean and std per channel of uint8 [N,H,W,C], on the scale [0,1].
-
-    Counts of the 256 values are exact and need no float copy of all images.
-    """
-    channels = images.shape[3]
-    counts = np.zeros((channels, 256), dtype=np.int64)
+    """Mean and std per channel of uint8 [N,H,W,C], on the scale [0,1]."""
+    counts = np.zeros((images.shape[3], 256), dtype=np.int64)
     for start in range(0, len(images), _CHUNK):
-        chunk = images[start : start + _CHUNK]
-        for channel in range(channels):
-            counts[channel] += np.bincount(chunk[..., channel].reshape(-1), minlength=256)
+        counts += value_counts(images[start : start + _CHUNK])
+    return counted_statistics(counts)
+
+
+def value_counts(images: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """How often each of the 256 values occurs in each channel, int64 [C,256].
+
+    Counts are exact, can be added up, and need no float copy of the images.
+    """
+    channels = range(images.shape[3])
+    return np.stack([np.bincount(images[..., c].reshape(-1), minlength=256) for c in channels])
+
+
+def counted_statistics(counts: npt.NDArray[np.int64]) -> tuple[Numbers, Numbers]:
+    """Mean and std per channel, on the scale [0,1], of pixels that were counted."""
     values = np.arange(256) / 255
     total = counts.sum(axis=1)
     mean = counts @ values / total
     spread = (counts * (values - mean[:, None]) ** 2).sum(axis=1) / total
-    return _numbers(mean), _safe(np.sqrt(spread), np.ones(channels))
+    return _numbers(mean), _safe(np.sqrt(spread), np.ones(len(counts)))
 
 
 def feature_statistics(features: npt.NDArray[np.float32]) -> tuple[Numbers, Numbers]:

@@ -1,5 +1,6 @@
-"""The data set as tensors in memory: every sample once, whoever holds it."""
+"""The data set as tensors, in memory or mapped from a file: every sample once, whoever holds it."""
 
+import mmap
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,18 +14,26 @@ class Split:
     """Samples and their labels.
 
     Images stay uint8 [N,H,W,C]: a gathered batch, permuted to NCHW, already is channels_last.
-    Feature vectors are float32 [N,D]. Labels are int64 [N].
+    Feature vectors are float32 [N,D]. Labels are int64 [N]. Where `inputs` is a view of a mapped
+    file, `pages` is the mapping: such data may be larger than memory and is never copied whole.
     """
 
     inputs: Tensor
     labels: Tensor
+    pages: mmap.mmap | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def on(self, device: torch.device) -> "Split":
-        """The same samples on this device."""
-        return Split(self.inputs.to(device), self.labels.to(device))
+        """The same samples on this device; mapped ones stay, and go there batch by batch."""
+        inputs = self.inputs if self.pages is not None else self.inputs.to(device)
+        return Split(inputs, self.labels.to(device), self.pages)
+
+    def let_go(self) -> None:
+        """Give back the pages that this process has touched; they are mapped again when needed."""
+        if self.pages is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self.pages.madvise(mmap.MADV_DONTNEED)
 
     def chosen(self, rows: Tensor) -> "Split":
         """These samples only."""
@@ -39,7 +48,8 @@ class Dataset:
     training samples, or None where nobody knows them. Where the data itself says which client a
     training sample belongs to, `clients` has their names and `holder` the number of each sample's,
     int64 [N]. `rows` says which of the source's training samples these are, int64 [N], or None for
-    all of them in its order.
+    all of them in its order. Training images may be stored larger than the net's input: `window` is
+    the height and width that is cut out of them.
     """
 
     name: str
@@ -53,6 +63,7 @@ class Dataset:
     clients: tuple[str, ...] = ()
     holder: Tensor | None = None
     rows: Tensor | None = None
+    window: tuple[int, int] | None = None
 
     @property
     def origin(self) -> Tensor:
@@ -63,12 +74,15 @@ class Dataset:
     def input_shape(self) -> tuple[int, ...]:
         """One sample as a net sees it: (C,H,W) for images, (D,) for feature vectors."""
         shape = tuple(self.train.inputs.shape[1:])
-        return (shape[2], shape[0], shape[1]) if len(shape) == 3 else shape
+        if len(shape) != 3:
+            return shape
+        height, width = self.window or shape[:2]
+        return (shape[2], height, width)
 
     @property
     def transform(self) -> Transform:
         """From stored rows of this data set to the input of a net."""
-        return Transform(self.mean, self.std, self.augment)
+        return Transform(self.mean, self.std, self.augment, self.window)
 
     def held_by(self, clients: tuple[str, ...], holder: Tensor) -> "Dataset":
         """The same data, saying which client each training sample belongs to."""
@@ -87,3 +101,7 @@ class Dataset:
             holder=None if self.holder is None else self.holder[rows],
             rows=self.origin[rows],
         )
+
+    def chosen_test(self, rows: Tensor) -> "Dataset":
+        """The same data with these test samples only."""
+        return replace(self, test=self.test.chosen(rows))

@@ -27,12 +27,14 @@ class Transform:
     """Normalisation, with or without augmentation before it.
 
     `mean` and `std` are per channel of pixel values in [0,1], or per feature of a vector; one
-    number serves all channels or features.
+    number serves all channels or features. Images that are larger than `window` (height, width) are
+    cut to it: at random before augmentation, else in the middle.
     """
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
     augment: Augment
+    window: tuple[int, int] | None = None
 
     @cached_property
     def _constants(self) -> dict[tuple[object, ...], tuple[Tensor, Tensor]]:
@@ -51,8 +53,14 @@ class Transform:
             self._constants[key] = shift.to(inputs.device), scale.to(inputs.device)
         return self._constants[key]
 
+    def _smaller_window(self, inputs: Tensor) -> tuple[int, int] | None:
+        """What is to be cut out of these inputs, if anything."""
+        return self.window if inputs.shape[1:3] != self.window else None
+
     def plain(self, inputs: Tensor) -> Tensor:
         """Normalised float32: uint8 [B,H,W,C] -> [B,C,H,W] in channels_last, or [B,D] -> [B,D]."""
+        if window := self._smaller_window(inputs):
+            inputs = _middle(inputs, *window)
         shift, scale = self._shift_and_scale(inputs)
         if inputs.dim() != 4:
             return (inputs.to(torch.float32) - shift).mul_(scale)
@@ -67,6 +75,8 @@ class Transform:
         benchmark's code. Feature vectors have no geometry and are only normalised.
         """
         if inputs.dim() == 4 and len(inputs):
+            if window := self._smaller_window(inputs):
+                inputs = _cut(inputs, *window, generator)
             if self.augment.flip:
                 inputs = _flip(inputs, generator)
             if self.augment.pad:
@@ -83,17 +93,29 @@ def _flip(images: Tensor, generator: torch.Generator) -> Tensor:
 def _crop(images: Tensor, pad: int, generator: torch.Generator) -> Tensor:
     """Cut a window of the original size at a random place of each zero-padded image."""
     batch, height, width, channels = images.shape
-    tall, wide = height + 2 * pad, width + 2 * pad
-    canvas = images.new_zeros(batch, tall, wide, channels)
+    canvas = images.new_zeros(batch, height + 2 * pad, width + 2 * pad, channels)
     canvas[:, pad : pad + height, pad : pad + width] = images
+    return _cut(canvas, height, width, generator)
 
+
+def _cut(canvas: Tensor, height: int, width: int, generator: torch.Generator) -> Tensor:
+    """Cut a window of this size at a random place of each image, which is as much wider as taller.
+
+    `canvas` is contiguous.
+    """
+    batch, tall, wide, channels = canvas.shape
     corner = torch.randint(
-        0, 2 * pad + 1, (2, batch, 1), generator=generator, device=generator.device
-    ).to(images.device)
-    image = torch.arange(batch, device=images.device).unsqueeze(1)
-    row = torch.arange(height, device=images.device)
+        0, tall - height + 1, (2, batch, 1), generator=generator, device=generator.device
+    ).to(canvas.device)
+    image = torch.arange(batch, device=canvas.device).unsqueeze(1)
+    row = torch.arange(height, device=canvas.device)
     start = (image * tall + corner[0] + row) * wide + corner[1]  # [B,H], counted in pixels
 
     # Every run of `width` pixels of the canvas as an overlapping view, one per first pixel.
     runs = canvas.view(-1).unfold(0, width * channels, channels)
     return runs.index_select(0, start.view(-1)).view(batch, height, width, channels)
+
+
+def _middle(images: Tensor, height: int, width: int) -> Tensor:
+    top, left = (images.shape[1] - height) // 2, (images.shape[2] - width) // 2
+    return images[:, top : top + height, left : left + width]

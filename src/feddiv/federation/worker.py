@@ -1,8 +1,6 @@
 """A worker process: it makes visits, evaluates and assesses as it is told, one task at a time."""
 
-import ctypes
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -18,7 +16,7 @@ from feddiv.federation.memory import MemoryRecords
 from feddiv.federation.shared import Layout, SharedArea, room_for
 from feddiv.federation.simulation import make_visit
 from feddiv.federation.workspace import Workspace
-from feddiv.interrupts import SIGNALS
+from feddiv.interrupts import left_to_parent
 from feddiv.learning.average import Weights, copied
 from feddiv.methods.contract import Assessment, Message, Reply
 from feddiv.randomness import Streams
@@ -160,9 +158,7 @@ def raise_error(answer: Answer, where: str) -> None:
 
 def work(worker: Worker, connection: Connection) -> None:
     """The life of a worker process."""
-    die_with_parent()
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)  # the parent decides; it ends workers by SIGKILL
+    left_to_parent()  # which ends workers by SIGKILL
     try:
         worker.serve(connection)
     except (EOFError, OSError):
@@ -170,10 +166,3 @@ def work(worker: Worker, connection: Connection) -> None:
     except BaseException:
         traceback.print_exc(file=sys.stderr)
     os._exit(0)  # nothing of the parent's is flushed or torn down here
-
-
-def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent ends, even by SIGKILL (Linux)."""
-    if sys.platform == "linux":
-        set_parent_death_signal = 1
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)

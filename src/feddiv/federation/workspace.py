@@ -54,6 +54,7 @@ class Workspace:
 
     def client(self, id: int) -> Client:
         """The client of this id."""
+        self.dataset.train.let_go()  # the client before this one is done with
         samples = client_samples(self.dataset, self.draw, id)
         held_out = held_out_samples(self.dataset, self.draw, id)
         return Client(id, samples, len(self.dataset.classes), self.load, held_out)
@@ -81,5 +82,9 @@ class Workspace:
         """Test logits [N, C], in fixed chunks; of the chunks from `first` up to `last` only."""
         nets = {name: self.load(name, state).eval() for name, state in weights.items()}
         chunks = torch.split(self.dataset.test.inputs, CHUNK)[first:last]
-        outputs = [self.method.predict(nets, self.transform.plain(chunk)) for chunk in chunks]
+        outputs = [
+            self.method.predict(nets, self.transform.plain(chunk.to(self.device)))
+            for chunk in chunks
+        ]
+        self.dataset.test.let_go()
         return torch.cat(outputs).float().cpu().numpy()

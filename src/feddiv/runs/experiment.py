@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from feddiv.config import Experiment, changed_options, load_experiment, validated
-from feddiv.data import Dataset, Draw
+from feddiv.data import Dataset, Draw, Teller
 from feddiv.errors import UserError
 from feddiv.methods.registry import full_name
 from feddiv.runs.loop import Record
@@ -15,7 +15,7 @@ from feddiv.runs.recorder import checkpoints_of
 from feddiv.runs.run import Run, execute, finished_run
 
 
-class Watcher:
+class Watcher(Teller):
     """Somebody who is told how the runs go on; this one does not care."""
 
     def opens(self, path: Path) -> None:
@@ -50,7 +50,7 @@ def run_experiment(
     Everything is prepared before anything is written, so a user's error leaves no trace. `brought`
     are data that no source loads.
     """
-    main = prepare(experiment, brought=brought)
+    main = prepare(experiment, teller=watcher, brought=brought)
     rivals = {
         name: (fitted(rival, main.dataset, main.draw), folder.inside("against", name))
         for name, rival in rivals_of(main.experiment).items()
@@ -74,7 +74,7 @@ def resume_experiment(
         experiment = load_experiment(path / "config.toml")
         if brought is not None and experiment.data.source != "python":
             raise UserError(f"{path}: loads its own data ({experiment.data.source}); give none")
-        prepared = prepare(experiment, Draw.load(path / "draw.npz"), brought)
+        prepared = prepare(experiment, Draw.load(path / "draw.npz"), watcher, brought)
         run = _resumed(title(experiment), prepared, folder, watcher, workers)
         against = {}
         for name, rival in rivals_of(experiment).items():

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageOps
 
 from feddiv.data.archives import read_npz
+from feddiv.data.images.pixels import MODES, image_suffixes, pixels
 from feddiv.errors import UserError
 from feddiv.learning.predict import CHUNK
 from feddiv.nets.foreign import in_one_line
 
-MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # by the model's channels
 Skipped = Callable[[str], None]
 
 
@@ -69,10 +68,11 @@ def _array(path: Path) -> Chunk:
 def _images(
     path: Path, input_shape: tuple[int, ...], skipped: Skipped
 ) -> Iterator[tuple[str, npt.NDArray[np.uint8]]]:
+    channels, height, width = input_shape
     for file in _image_files(path):
         name = str(file.relative_to(path)) if path.is_dir() else file.name
         try:
-            image = _pixels(file, input_shape)
+            image = pixels(file, height, width, channels)
         except Exception as problem:  # Pillow raises whatever its decoders stumble over
             skipped(f"{file}: cannot be read, left out ({in_one_line(problem)})")
             continue
@@ -82,22 +82,9 @@ def _images(
 def _image_files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    known = Image.registered_extensions()
+    known = image_suffixes()
     files = [file for file in path.rglob("*") if file.is_file()]
     return sorted(f for f in files if f.suffix.lower() in known and not f.name.startswith("."))
-
-
-def _pixels(file: Path, input_shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-    """uint8 [H, W, C]."""
-    channels, height, width = input_shape
-    with Image.open(file) as opened:
-        image = ImageOps.exif_transpose(opened)
-        if image.mode.startswith("I"):  # 16 bits of grey: Pillow would clip them at 255
-            image = Image.fromarray((np.asarray(image) >> 8).clip(0, 255).astype(np.uint8))
-        image = image.convert(MODES[channels])
-        if image.size != (width, height):
-            image = image.resize((width, height), Image.Resampling.BILINEAR)
-    return np.asarray(image, np.uint8).reshape(height, width, channels)
 
 
 def _chunks(images: Iterator[tuple[str, npt.NDArray[np.uint8]]]) -> Iterator[Chunk]:
@@ -112,4 +99,4 @@ def _chunks(images: Iterator[tuple[str, npt.NDArray[np.uint8]]]) -> Iterator[Chu
 
 
 def _stacked(batch: list[tuple[str, npt.NDArray[np.uint8]]]) -> Chunk:
-    return Chunk([name for name, _ in batch], np.stack([pixels for _, pixels in batch]))
+    return Chunk([name for name, _ in batch], np.stack([image for _, image in batch]))

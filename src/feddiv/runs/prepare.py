@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from feddiv.config import Experiment
-from feddiv.data import Dataset, Draw, load_dataset, make_draw
+from feddiv.data import Dataset, Draw, Teller, load_dataset, make_draw
 from feddiv.data.held_out import check_share, with_held_out
 from feddiv.errors import UserError
 from feddiv.federation.workspace import Workspace
@@ -28,25 +28,32 @@ class Prepared:
 
 
 def prepare(
-    experiment: Experiment, draw: Draw | None = None, brought: Dataset | None = None
+    experiment: Experiment,
+    draw: Draw | None = None,
+    teller: Teller | None = None,
+    brought: Dataset | None = None,
 ) -> Prepared:
     """Everything that can go wrong before a run, before anything is written.
 
-    `draw` is that of a run to go on with, `brought` data that no source loads.
+    `draw` is that of a run to go on with, `brought` data that no source loads; `teller` is told
+    how the data is made ready.
     """
     begun = draw is not None
     if not begun:
         experiment = experiment.model_copy(update={"model": experiment.model.pinned()})
-    return fitted(experiment, *drawn(experiment, draw, brought), begun=begun)
+    return fitted(experiment, *drawn(experiment, draw, teller, brought), begun=begun)
 
 
 def drawn(
-    experiment: Experiment, draw: Draw | None = None, brought: Dataset | None = None
+    experiment: Experiment,
+    draw: Draw | None = None,
+    teller: Teller | None = None,
+    brought: Dataset | None = None,
 ) -> tuple[Dataset, Draw]:
     """The data as clients see it, and who holds what under which labels."""
     streams, clients = Streams(experiment.seed), experiment.clients.count
     with_test = not isinstance(experiment.evaluation, HeldOut)
-    dataset = load_dataset(experiment.data, streams, with_test=with_test, brought=brought)
+    dataset = load_dataset(experiment.data, streams, teller, with_test=with_test, brought=brought)
     if draw is not None:
         pass
     elif experiment.data.draw is None:

@@ -103,6 +103,7 @@ def execute(
         folder.save_model("model.safetensors", weights, prepared)
         summary = summarise(
             experiment,
+            prepared.dataset.classes,
             prepared.draw,
             recorder.rounds,
             ending,

@@ -82,6 +82,7 @@ def _held_out(draw: Draw, measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def summarise(
     experiment: Experiment,
+    classes: Sequence[str],
     draw: Draw,
     rounds: Sequence[dict[str, Any]],
     closing: Closing,
@@ -107,6 +108,7 @@ def summarise(
         "best_round": measured[int(accuracy.argmax())]["round"],
         **(_held_out(draw, measured) if isinstance(experiment.evaluation, HeldOut) else {}),
         "balanced_accuracy": last["balanced_accuracy"],
+        "classes": list(classes),
         "per_class_accuracy": last["per_class_accuracy"],
         **closing.measures(),
         "draw": draw.hash,

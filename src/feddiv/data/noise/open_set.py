@@ -65,6 +65,11 @@ class OpenSet(LevelOptions):
         """The data with the foreign images in their places, in memory of its own."""
         if foreign is None:
             return dataset
+        if dataset.train.pages is not None:
+            raise UserError(
+                f"noise.name=open_set: {dataset.name} is mapped from disk and may be larger than "
+                "memory, its images can't be replaced; data.source=npz holds them in memory"
+            )
         other = self._other(dataset)
         shown = np.flatnonzero(foreign.shown)
         last = int(foreign.rows.max(initial=-1))

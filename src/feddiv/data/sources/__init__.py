@@ -1,15 +1,30 @@
 """Where samples come from, by name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import torch
+from pydantic import BaseModel
 
+from feddiv.data.images.assemble import assembled
+from feddiv.data.images.catalogue import Catalogue
 from feddiv.data.options import DataOptions
-from feddiv.data.sources import cifar10, cifar100, digits, mnist, npz, python
+from feddiv.data.sources import (
+    cifar10,
+    cifar100,
+    clothing1m,
+    digits,
+    folder,
+    huggingface,
+    mnist,
+    npz,
+    python,
+    table,
+)
 from feddiv.data.store import Dataset
+from feddiv.data.teller import Teller
 from feddiv.data.transform import Augment
 from feddiv.errors import UserError
 from feddiv.randomness import Streams
@@ -19,18 +34,21 @@ from feddiv.randomness import Streams
 class Source:
     """A kind of data by name; `load` gives all of it, before any choice of the run.
 
-    `takes` names the keys of `DataOptions` that the source reads itself.
+    Images in files come as a catalogue, so that only those that the run chooses are read. `takes`
+    names the keys of `DataOptions` that the source reads itself. `own` is data of the user's, whose
+    labels nobody wants to be made worse unasked.
     """
 
     name: str
     summary: str
-    load: Callable[[DataOptions], Dataset]
+    load: Callable[[DataOptions], Dataset | Catalogue]
     takes: frozenset[str] = frozenset({"path"})
+    own: bool = False
 
 
 NOTHING: Final[frozenset[str]] = frozenset()
 # What `load_dataset` does for every source.
-COMMON: Final = frozenset({"source", "augment", "images", "test_images", "draw"})
+COMMON: Final = frozenset({"source", "augment", "images", "subset", "test_images", "draw"})
 
 SOURCES: Final[dict[str, Source]] = {
     source.name: source
@@ -53,10 +71,38 @@ SOURCES: Final[dict[str, Source]] = {
             mnist.load_fashion_mnist,
         ),
         Source(
+            "clothing1m",
+            "Clothing1M in its official layout: a million web images, labels from their texts",
+            clothing1m.load,
+            clothing1m.TAKES,
+        ),
+        Source(
+            "folder",
+            "your own images: a folder for each class, or for each client and class",
+            folder.load,
+            folder.TAKES,
+            own=True,
+        ),
+        Source(
+            "table",
+            "your own images or feature vectors, listed in a CSV or Parquet file",
+            table.load,
+            table.TAKES,
+            own=True,
+        ),
+        Source(
             "npz",
             "your own images or feature vectors in one .npz file",
             npz.load,
             frozenset({"path", "test_share"}),
+            own=True,
+        ),
+        Source(
+            "huggingface",
+            "images of a Hugging Face data set, saved to disk or by its id on the hub",
+            huggingface.load,
+            huggingface.TAKES,
+            own=True,
         ),
         Source(
             "python",
@@ -71,6 +117,7 @@ SOURCES: Final[dict[str, Source]] = {
 def load_dataset(
     options: DataOptions,
     seed_streams: Streams,
+    teller: Teller | None = None,
     *,
     with_test: bool = True,
     brought: Dataset | None = None,
@@ -78,7 +125,7 @@ def load_dataset(
     """The data set of a run: the source's data, its subset and its augmentation.
 
     Without test samples a source that has none of its own leaves everything to training. Data
-    that were `brought` along are not loaded.
+    that were `brought` along are not loaded. `teller` is told how data is made ready.
     """
     if options.source not in SOURCES:
         raise UserError(f"data.source={options.source}: allowed are {', '.join(SOURCES)}")
@@ -87,42 +134,42 @@ def load_dataset(
     if brought is not None:
         source = replace(source, load=lambda options: brought)
     if with_test:
-        dataset = source.load(options)
-        if not len(dataset.test):
+        data = source.load(options)
+        if not len(data.test):
             raise UserError(
                 f"data.source={source.name}: there are no test samples; "
                 "evaluation.name=held_out does without"
             )
     else:
-        dataset = _without_test(options, source)
+        data = _without_test(options, source)
     if options.augment is not None:
-        _check_augment(options.augment, dataset)
-        dataset = replace(dataset, augment=options.augment)
-    if options.images is not None:
-        kept = _choose(len(dataset.train), options.images, "images", seed_streams)
-        dataset = dataset.chosen(kept)
+        _check_augment(options.augment, data.input_shape)
+        data = replace(data, augment=options.augment)
+    wanted = _wanted(len(data.train), options)
+    if wanted is not None:
+        data = data.chosen(_choose(len(data.train), wanted, "images", seed_streams))
     if options.test_images is not None:
-        kept = _choose(len(dataset.test), options.test_images, "test_images", seed_streams)
-        dataset = replace(dataset, test=dataset.test.chosen(kept))
-    return dataset
+        kept = _choose(len(data.test), options.test_images, "test_images", seed_streams)
+        data = data.chosen_test(kept)
+    return assembled(data, teller or Teller()) if isinstance(data, Catalogue) else data
 
 
-def _without_test(options: DataOptions, source: Source) -> Dataset:
+def _without_test(options: DataOptions, source: Source) -> Dataset | Catalogue:
     for key in ("test_images", "test_share"):
         value = getattr(options, key)
         if value is not None:
             raise UserError(
                 f"data.{key}={value}: evaluation.name=held_out looks at no test samples"
             )
-    dataset = source.load(options.model_copy(update={"test_share": 0.0}))
-    return replace(dataset, test=dataset.test.chosen(torch.arange(0)))
+    data = source.load(options.model_copy(update={"test_share": 0.0}))
+    return data.chosen_test(torch.arange(0))
 
 
 def _check_keys(options: DataOptions, source: Source) -> None:
     """A key that the source would not look at is a mistake."""
-    for key, value in options:
-        unset = type(options).model_fields[key].default
-        if value != unset and key not in source.takes | COMMON:
+    allowed = source.takes | COMMON
+    for key, value in _changed(options, DataOptions(), ""):
+        if key not in allowed and key.partition(".")[0] not in allowed:
             keys = ", ".join(f"data.{name}" for name in sorted(source.takes)) or "none"
             raise UserError(
                 f"data.{key}={value}: data.source={source.name} has no use for it; "
@@ -130,8 +177,17 @@ def _check_keys(options: DataOptions, source: Source) -> None:
             )
 
 
-def _check_augment(augment: Augment, dataset: Dataset) -> None:
-    shape = dataset.input_shape
+def _changed(options: BaseModel, unset: BaseModel, prefix: str) -> Iterator[tuple[str, object]]:
+    """Keys that are not as they would be by default; those of a section by dotted names."""
+    for key, value in options:
+        default = getattr(unset, key)
+        if isinstance(value, BaseModel) and isinstance(default, BaseModel):
+            yield from _changed(value, default, f"{key}.")
+        elif value != default:
+            yield f"{prefix}{key}", value
+
+
+def _check_augment(augment: Augment, shape: tuple[int, ...]) -> None:
     if len(shape) == 1 and (augment.pad or augment.flip):
         raise UserError("data.augment: feature vectors can be neither cropped nor flipped")
     if len(shape) == 3 and augment.pad >= min(shape[1:]):
@@ -139,6 +195,18 @@ def _check_augment(augment: Augment, dataset: Dataset) -> None:
             f"data.augment.pad={augment.pad}: has to be smaller than the images, "
             f"{shape[1]}x{shape[2]}"
         )
+
+
+def _wanted(samples: int, options: DataOptions) -> int | None:
+    """How many training samples to keep, None for all."""
+    if options.subset is None:
+        return options.images
+    if options.images is not None:
+        raise UserError(
+            f"data.subset={options.subset} and data.images={options.images} both say how many "
+            "training samples to keep: give one"
+        )
+    return max(1, round(options.subset * samples))
 
 
 def _choose(samples: int, wanted: int, key: str, streams: Streams) -> torch.Tensor:

@@ -12,6 +12,7 @@ import torch
 
 from feddiv.data.archives import Arrays, read_npz
 from feddiv.data.options import DataOptions
+from feddiv.data.splitting import FIFTH, Rows, hold_out
 from feddiv.data.statistics import feature_statistics, image_statistics
 from feddiv.data.store import Dataset, Split
 from feddiv.data.transform import Augment
@@ -19,10 +20,6 @@ from feddiv.errors import UserError
 
 NAMES: Final = ("x", "y", "x_test", "y_test", "y_true", "classes")
 LABELS: Final = ("y", "y_test", "y_true")
-SPLIT_SEED: Final = 2024
-FIFTH: Final = 0.2
-
-Rows = npt.NDArray[np.int64]
 
 
 def load(options: DataOptions) -> Dataset:
@@ -60,7 +57,13 @@ def build_dataset(arrays: Arrays, name: str, test_share: float | None) -> Datase
             )
         y = labels["y"]
     else:
-        train, test = _hold_out(labels["y"], FIFTH if test_share is None else test_share)
+        train, test = hold_out(labels["y"], test_share)
+        if len(test) == 0 and test_share != 0:
+            share = FIFTH if test_share is None else test_share
+            raise Malformed(
+                f"{len(x)} samples are too few to hold out {share:.0%} of each class as test; "
+                "add x_test and y_test"
+            )
         # Where the truth is known, the held-out rows are judged by it.
         y_test = (labels["y"] if truth is None else truth)[test]
         x, x_test, y = x[train], x[test], labels["y"][train]
@@ -159,22 +162,6 @@ def _class_names(array: npt.NDArray[Any]) -> tuple[str, ...]:
     if len(np.unique(array)) != len(array):
         raise Malformed("classes holds a name twice")
     return tuple(str(name) for name in array)
-
-
-def _hold_out(labels: Rows, share: float) -> tuple[Rows, Rows]:
-    """Sorted training and test rows; this share of every class, the same in every run."""
-    rng = np.random.RandomState(SPLIT_SEED)
-    test = [
-        rng.permutation(members)[: int(share * len(members) + 0.5)]
-        for members in (np.flatnonzero(labels == label) for label in np.unique(labels))
-    ]
-    held = np.sort(np.concatenate(test))
-    if len(held) == 0 and share > 0:
-        raise Malformed(
-            f"{len(labels)} samples are too few to hold out {share:.0%} of each class as test; "
-            "add x_test and y_test"
-        )
-    return np.setdiff1d(np.arange(len(labels)), held), held
 
 
 def _check_length(labels: Rows, name: str, inputs: npt.NDArray[Any], of: str) -> None:

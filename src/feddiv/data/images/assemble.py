@@ -1,0 +1,106 @@
+"""From a catalogue of images to a data set, through stores on disk."""
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+
+from feddiv.data.images.catalogue import Catalogue, Images, some
+from feddiv.data.images.pixel_store import Pixels, PixelStore
+from feddiv.data.places import cache_folder
+from feddiv.data.statistics import counted_statistics
+from feddiv.data.store import Dataset, Split
+from feddiv.data.teller import Teller
+from feddiv.errors import UserError
+
+ALWAYS_FORGIVEN: Final = 10  # unreadable images; beyond that, a tenth
+
+
+def assembled(catalogue: Catalogue, teller: Teller) -> Dataset:
+    """Read the images, or find that they have been read before, and put the data set together."""
+    for note in catalogue.notes:
+        teller.note(note)
+    size, channels, margin = catalogue.size, catalogue.channels, catalogue.margin
+    stores = {"training images": PixelStore(catalogue.train.images, size + margin, channels)}
+    if len(catalogue.test):
+        stores["test images"] = PixelStore(catalogue.test.images, size, channels)
+    _make(stores, teller, size)
+    train, *tests = (store.opened() for store in stores.values())
+    test = tests[0] if tests else Pixels.none(size, channels)
+    _judge_unreadable([(catalogue.train.images, train), (catalogue.test.images, test)], teller)
+
+    catalogue = catalogue.chosen(train.kept).chosen_test(test.kept)
+    clients, holder = _clients(catalogue)
+    mean, std = counted_statistics(train.counts)
+    return Dataset(
+        name=catalogue.name,
+        classes=catalogue.classes,
+        train=Split(train.inputs, torch.from_numpy(catalogue.train.labels), train.pages),
+        test=Split(test.inputs, torch.from_numpy(catalogue.test.labels), test.pages),
+        mean=catalogue.mean or mean,
+        std=catalogue.std or std,
+        augment=catalogue.augment,
+        truth=None if catalogue.truth is None else torch.from_numpy(catalogue.truth),
+        clients=clients,
+        holder=holder,
+        rows=None if catalogue.rows is None else torch.from_numpy(catalogue.rows),
+        window=(size, size) if margin else None,
+    )
+
+
+def _make(stores: dict[str, PixelStore], teller: Teller, size: int) -> None:
+    missing = {what: store for what, store in stores.items() if not store.ready}
+    if not missing:
+        return
+    needed = sum(store.missing_bytes for store in missing.values())
+    count = sum(len(store.images) for store in missing.values())
+    place = cache_folder() / "images"
+    free = shutil.disk_usage(_existing(place)).free
+    if needed > free:
+        raise UserError(
+            f"data.size={size}: {count:,} images take {_bytes(needed)} in {place}, where "
+            f"{_bytes(free)} are free; make room, set FEDDIV_CACHE to a folder on another disk, or "
+            "choose a smaller data.size or data.images"
+        )
+    teller.note(
+        f"{count:,} images are resized to {size}x{size} pixels, once: {_bytes(needed)} in {place}"
+    )
+    try:
+        for what, store in missing.items():
+            store.make(teller, what)
+    except OSError as error:
+        raise UserError(f"{place}: cannot be written ({error.strerror or error})") from None
+
+
+def _judge_unreadable(opened: list[tuple[Images, Pixels]], teller: Teller) -> None:
+    """A few images that cannot be read are left out and named; many are no accident."""
+    listed = sum(len(images) for images, _ in opened)
+    bad = [
+        f"{images.name(row)}: {reason}"
+        for images, pixels in opened
+        for row, reason in sorted(pixels.unreadable.items())
+    ]
+    if not bad:
+        return
+    which = f"{len(bad):,} of {listed:,} ({some(bad)})"
+    if len(bad) > max(ALWAYS_FORGIVEN, listed // 10):
+        raise UserError(f"images that cannot be read are more than a tenth: {which}")
+    teller.note(f"images that cannot be read, left out: {which}")
+
+
+def _clients(catalogue: Catalogue) -> tuple[tuple[str, ...], torch.Tensor | None]:
+    """The clients that have samples left, numbered without gaps."""
+    if catalogue.holder is None:
+        return (), None
+    present, holder = np.unique(catalogue.holder, return_inverse=True)
+    return tuple(catalogue.clients[client] for client in present), torch.from_numpy(holder)
+
+
+def _existing(folder: Path) -> Path:
+    return next(path for path in (folder, *folder.parents) if path.exists())
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"

@@ -1,0 +1,126 @@
+"""Many images decoded by several processes, in order."""
+
+import multiprocessing
+import os
+import sys
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from feddiv.data.images.catalogue import Images
+from feddiv.data.images.pixels import pixels
+from feddiv.data.statistics import value_counts
+from feddiv.errors import UserError
+from feddiv.interrupts import left_to_parent
+
+BLOCK: Final = 64  # images that a process decodes at a time
+AHEAD: Final = 4  # blocks per process that may be under way
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Rows up to `end` are on the disk, but for those that could not be read."""
+
+    end: int
+    counts: npt.NDArray[np.int64]
+    unreadable: dict[int, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Decoder:
+    """Writes images as rows of a file that is large enough already."""
+
+    images: Images
+    file: Path
+    side: int
+    channels: int
+
+    def __call__(self, first: int) -> Block:
+        """Decode the block that begins at this row."""
+        end = min(first + BLOCK, len(self.images))
+        rows = np.zeros((end - first, self.side, self.side, self.channels), dtype=np.uint8)
+        unreadable = {}
+        for row in range(first, end):
+            try:
+                content = self.images.content(row)
+                rows[row - first] = pixels(content, self.side, self.side, self.channels)
+            except Exception as problem:  # Pillow raises whatever its decoders stumble over
+                unreadable[row] = _reason(problem)
+        with self.file.open("r+b") as file:
+            file.seek(first * rows[0].nbytes)
+            file.write(rows.data)
+        readable = [row - first for row in range(first, end) if row not in unreadable]
+        return Block(end, value_counts(rows[readable]), unreadable)
+
+
+def blocks(decoder: Decoder, first: int) -> Iterator[Block]:
+    """Decode all blocks from this row on, by one process per core; they come in order."""
+    starts = range(first, len(decoder.images), BLOCK)
+    processes = min(_cores(), len(starts))
+    if processes < 2:
+        yield from map(decoder, starts)
+        return
+    # A fork shares what is listed; elsewhere it may not be safe and a copy is sent.
+    method = "fork" if sys.platform == "linux" else "spawn"
+    with ProcessPoolExecutor(
+        processes, multiprocessing.get_context(method), _begin, (decoder,)
+    ) as pool:
+        waiting: deque[tuple[int, Future[Block]]] = deque()
+        try:
+            for start in starts:
+                waiting.append((start, pool.submit(_decoded, start)))
+                if len(waiting) >= AHEAD * processes:
+                    yield _result(decoder, *waiting.popleft())
+            while waiting:
+                yield _result(decoder, *waiting.popleft())
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _result(decoder: Decoder, start: int, future: "Future[Block]") -> Block:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        raise UserError(
+            f"{decoder.images.name(start)}: a process died while it decoded this image or one of "
+            f"the {BLOCK * AHEAD} after it; out of memory, or one of them breaks the decoder"
+        ) from None
+
+
+_decoder: Decoder | None = None  # of a decoding process
+
+
+def _begin(decoder: Decoder) -> None:
+    global _decoder
+    left_to_parent()
+    _decoder = decoder
+
+
+def _decoded(start: int) -> Block:
+    assert _decoder is not None
+    return _decoder(start)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _reason(problem: Exception) -> str:
+    """In a few words; Pillow names the whole path, or an object in memory."""
+    if isinstance(problem, FileNotFoundError):
+        return "there is no such file"
+    if isinstance(problem, OSError) and problem.strerror:
+        return problem.strerror
+    if type(problem).__name__ == "UnidentifiedImageError":
+        return "not an image that Pillow knows"
+    if type(problem).__name__ == "DecompressionBombError":
+        return "more than 179 million pixels"
+    text = str(problem).strip()
+    return text.splitlines()[0] if text else type(problem).__name__

@@ -1,0 +1,192 @@
+"""Somebody's own images in a folder for each class.
+
+`class/image`, or `client/class/image`; either may lie below `train/`, with `test/` beside it, else
+a fifth of each class is held out. What the first level means is never guessed: images exactly two
+levels deep are `class/image`, everything else asks for `data.layout`.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from feddiv.data.images.catalogue import Catalogue, Files, Listed, numbered, some
+from feddiv.data.options import DataOptions
+from feddiv.data.splitting import Rows, some_held_out
+from feddiv.data.transform import Augment
+from feddiv.data.tree import Parts, Tree
+from feddiv.data.words import TEST, TRAIN, one_spelling, test_word
+from feddiv.errors import UserError
+
+TAKES: Final = frozenset({"path", "test_share", "size", "channels", "layout", "follow_links"})
+SIZE: Final = 64
+
+Layout = Literal["class", "client"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """An image: its path from the root, its class, and its client where there are clients."""
+
+    path: str
+    label: str
+    client: str
+
+
+def load(options: DataOptions) -> Catalogue:
+    """All images of the folder, none of them read yet."""
+    if options.path is None:
+        raise UserError("data.source=folder: data.path has to name the folder of class folders")
+    tree = Tree.of(options.path.expanduser(), options.follow_links)
+    notes = tree.notes()
+    train_folder, test_folder = _split_folders(tree, notes)
+    train, layout = _found(tree, train_folder, options.layout, notes)
+    test: list[Found] = []
+    if test_folder is not None:
+        # Below test/ clients mean nothing, and need not be there.
+        test = _test(tree, test_folder, layout, notes)
+    if not train:
+        raise UserError(
+            f"data.path={tree.root}: holds no images in class folders"
+            + (f" below {train_folder}/" if train_folder else "")
+        )
+
+    spelled = one_spelling(sorted({found.label for found in train + test}), "class folder")
+    classes, numbers = numbered([spelled[found.label] for found in train + test])
+    if len(classes) < 2:
+        raise UserError(
+            f"data.path={tree.root}: only one class, {classes[0]}; at least 2 are needed"
+        )
+    notes += _odd_classes(tree, layout, train_folder, test_folder, train, test)
+    size = options.size or SIZE
+    listed = Listed(_files(tree.root, train), numbers[: len(train)])
+    clients, holder = _clients(train, layout)
+    if test:
+        held = Listed(_files(tree.root, test), numbers[len(train) :])
+    else:
+        kept, rest = some_held_out(listed.labels, options.test_share, f"data.path={tree.root}")
+        listed, held = listed.chosen(kept), listed.chosen(rest)
+        holder = None if holder is None else holder[kept]
+    return Catalogue(
+        name="folder",
+        classes=classes,
+        train=listed,
+        test=held,
+        size=size,
+        channels=options.channels,
+        augment=Augment(pad=size // 8),
+        clients=clients,
+        holder=holder,
+        notes=tuple(notes),
+    )
+
+
+def _split_folders(tree: Tree, notes: list[str]) -> tuple[str, str | None]:
+    """The folders of training and of test images; "" where the root holds the classes itself.
+
+    A folder called train is only special where all folders beside it have such names too: it may
+    be the class of trains.
+    """
+    top = tree.top()
+    special = [name for name in top if name in TRAIN + TEST]
+    others = [name for name in top if name not in special]
+    train = [name for name in special if name in TRAIN]
+    test = test_word(special)
+    if others and not (train and test):
+        return "", None
+    if others:
+        raise UserError(
+            f"data.path={tree.root}: {others[0]}/ lies beside {train[0]}/ and {test}/; move it "
+            "into one of them or elsewhere"
+        )
+    if not special:
+        return "", None
+    if len(train) != 1:
+        problem = "no train/" if not train else " and ".join(f"{name}/" for name in train)
+        raise UserError(f"data.path={tree.root}: there is {problem} beside {test or 'no test'}/")
+    unused = [name for name in special if name not in (train[0], test)]
+    if unused:
+        notes.append(f"{', '.join(unused)}/ is not used: the test images are those of {test}/")
+    return train[0], test
+
+
+def _found(
+    tree: Tree, below: str, layout: Layout | None, notes: list[str]
+) -> tuple[list[Found], Layout]:
+    images = list(tree.below(below)) if below else tree.images
+    stray = ["/".join(parts) for parts in images if len(parts) == 1]
+    if stray:
+        notes.append(f"images outside of class folders, left out: {len(stray):,} ({some(stray)})")
+    images = [parts for parts in images if len(parts) > 1]
+    if layout is None:
+        layout = "class"
+        deeper = next((parts for parts in images if len(parts) > 2), None)
+        if deeper is not None:
+            raise UserError(
+                f"data.path={tree.root}: {'/'.join(deeper)} lies deeper than class/image; set "
+                "data.layout=client if folders are client/class/image, or data.layout=class if "
+                "the first folder is the class whatever is below it"
+            )
+    if layout == "client":
+        _check_depth(tree, images)
+    return [_image(below, parts, layout) for parts in images], layout
+
+
+def _check_depth(tree: Tree, images: list[Parts]) -> None:
+    for parts in images:
+        if len(parts) != 3:
+            raise UserError(
+                f"data.layout=client: {'/'.join(parts)} in {tree.root} is not client/class/image"
+            )
+
+
+def _test(tree: Tree, folder: str, layout: Layout, notes: list[str]) -> list[Found]:
+    flat = all(len(parts) <= 2 for parts in tree.below(folder))
+    found, _ = _found(tree, folder, "class" if flat else layout, notes)
+    if not found:
+        raise UserError(f"data.path={tree.root}: {folder}/ holds no images in class folders")
+    return found
+
+
+def _image(below: str, parts: Parts, layout: Layout) -> Found:
+    path = "/".join((below, *parts) if below else parts)
+    client = parts[0] if layout == "client" else ""
+    return Found(path, parts[1] if layout == "client" else parts[0], client)
+
+
+def _odd_classes(
+    tree: Tree,
+    layout: Layout,
+    train_folder: str,
+    test_folder: str | None,
+    train: list[Found],
+    test: list[Found],
+) -> list[str]:
+    """Classes without images, and those that cannot be learned."""
+    notes = []
+    depth = (layout == "client") + bool(train_folder)
+    named = {
+        parts[depth]
+        for parts in tree.folders
+        if len(parts) == depth + 1 and (not train_folder or parts[0] == train_folder)
+    }
+    learned = {found.label for found in train}
+    tested = {found.label for found in test}
+    if empty := sorted(named - learned - tested):
+        notes.append(f"class folders without images, left out: {len(empty)} ({some(empty)})")
+    if unknown := sorted(tested - learned):
+        notes.append(
+            f"classes only in {test_folder}/, tested though they cannot be learned: {len(unknown)} "
+            f"({some(unknown)})"
+        )
+    return notes
+
+
+def _clients(train: list[Found], layout: Layout) -> tuple[tuple[str, ...], Rows | None]:
+    if layout != "client":
+        return (), None
+    spelled = one_spelling(sorted({found.client for found in train}), "client folder")
+    return numbered([spelled[found.client] for found in train])
+
+
+def _files(root: Path, found: list[Found]) -> Files:
+    return Files(root, tuple(image.path for image in found))

@@ -1,0 +1,235 @@
+"""Images of a Hugging Face data set, through the `datasets` package."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from feddiv.data.images.catalogue import Catalogue, Listed, numbered
+from feddiv.data.options import DataOptions
+from feddiv.data.splitting import Rows, some_held_out
+from feddiv.data.transform import Augment
+from feddiv.data.words import TRAIN, test_word
+from feddiv.errors import UserError
+
+TAKES: Final = frozenset(
+    {"path", "hub", "test_share", "size", "channels"}
+    | {f"columns.{role}" for role in ("image", "label", "client", "true_label")}
+)
+SIZE: Final = 64
+SAVED: Final = ("dataset_dict.json", "dataset_info.json")  # by save_to_disk
+
+
+@dataclass(frozen=True, eq=False)
+class HubImages:
+    """Rows of an image column, as the bytes of image files."""
+
+    table: Any  # datasets.Dataset, whose images are not decoded
+    column: str
+    split: str
+    rows: Rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def chosen(self, rows: Rows) -> "HubImages":
+        """These only."""
+        return HubImages(self.table, self.column, self.split, self.rows[rows])
+
+    def name(self, row: int) -> str:
+        """Split and row, counted from 0 as the package does."""
+        return f"{self.split} row {self.rows[row]}"
+
+    def content(self, row: int) -> Path | bytes:
+        """The image's bytes, or the file that the data set refers to."""
+        image = self.table[int(self.rows[row])][self.column]
+        if image is None:
+            raise ValueError("there is no image")
+        return image["bytes"] if image["bytes"] is not None else Path(image["path"])
+
+    def identities(self) -> Iterator[bytes]:
+        """The package's own fingerprint of the table, and the rows."""
+        yield f"{self.table._fingerprint}/{self.column}".encode()
+        yield self.rows.tobytes()
+
+
+def load(options: DataOptions) -> Catalogue:
+    """The train split and the test split, or where there is none a fifth of the first."""
+    where, splits = _splits(options)
+    names = [name for name in splits if name in TRAIN] or list(splits)[: len(splits) == 1]
+    if not names:
+        raise UserError(f"{where}: has no split train, only {', '.join(splits)}")
+    train_name, test_name = names[0], test_word(splits)
+    if test_name == train_name:
+        test_name = None
+    used = {name: splits[name] for name in (train_name, test_name) if name is not None}
+
+    image = _image_column(where, splits[train_name], options.columns.image)
+    label, classes, labels = _labels(where, used, options.columns.label)
+    listed = {
+        name: Listed(_images(split, image, name), labels[name]) for name, split in used.items()
+    }
+    train = listed[train_name]
+    truth = _truth(where, splits[train_name], options.columns.true_label, label, classes)
+    clients, holder = _clients(where, splits[train_name], options.columns.client)
+    if test_name is None:
+        kept, rest = some_held_out(train.labels, options.test_share, where)
+        judged = train.labels if truth is None else truth
+        train, test = train.chosen(kept), Listed(train.images.chosen(rest), judged[rest])
+        truth, holder = (None if each is None else each[kept] for each in (truth, holder))
+    else:
+        test = listed[test_name]
+    size = options.size or SIZE
+    return Catalogue(
+        name="huggingface",
+        classes=classes,
+        train=train,
+        test=test,
+        size=size,
+        channels=options.channels,
+        augment=Augment(pad=size // 8),
+        truth=truth,
+        clients=clients,
+        holder=holder,
+    )
+
+
+def _splits(options: DataOptions) -> tuple[str, dict[str, Any]]:
+    """What to call the data in errors, and its tables by split."""
+    if (options.path is None) == (options.hub is None):
+        raise UserError(
+            "data.source=huggingface: give data.path (a folder saved by save_to_disk, or of "
+            "Parquet files) or data.hub (owner/name, or owner/name:config)"
+        )
+    try:
+        import datasets
+    except ImportError:
+        raise UserError(
+            "data.source=huggingface: needs the package datasets; pip install 'feddiv[vision]'"
+        ) from None
+    try:
+        if options.hub is not None:
+            where = f"data.hub={options.hub}"
+            owner, _, config = options.hub.partition(":")
+            loaded = datasets.load_dataset(owner, config or None)
+        else:
+            assert options.path is not None
+            where, path = f"data.path={options.path}", options.path.expanduser()
+            if not path.is_dir():
+                raise UserError(f"{where}: there is no such folder")
+            datasets.disable_progress_bars()  # they are for downloads
+            if any((path / name).is_file() for name in SAVED):
+                loaded = datasets.load_from_disk(str(path))
+            else:
+                loaded = datasets.load_dataset(str(path))
+    except UserError:
+        raise
+    except Exception as problem:  # of the network, the hub, the files, their formats
+        reason = str(problem).strip().splitlines()
+        raise UserError(
+            f"{where}: cannot be loaded ({reason[0] if reason else type(problem).__name__})"
+        ) from None
+    splits = loaded if isinstance(loaded, dict) else {"train": loaded}
+    return where, {name: split for name, split in splits.items() if len(split)}
+
+
+def _image_column(where: str, split: Any, wanted: str | None) -> str:
+    import datasets
+
+    features = split.features.items()
+    found: list[str] = [name for name, kind in features if isinstance(kind, datasets.Image)]
+    if wanted is not None:
+        if wanted not in found:
+            raise UserError(
+                f"data.columns.image={wanted}: not an image column of {where}, which has "
+                f"{', '.join(found) or 'none'}"
+            )
+        return wanted
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UserError(
+            f"{where}: has no image column; feature vectors go through data.source=table "
+            "(save them as Parquet)"
+        )
+    raise UserError(f"{where}: has image columns {', '.join(found)}; set data.columns.image to one")
+
+
+def _images(split: Any, column: str, name: str) -> HubImages:
+    import datasets
+
+    raw = split.select_columns([column]).cast_column(column, datasets.Image(decode=False))
+    return HubImages(raw, column, name, np.arange(len(split)))
+
+
+def _labels(
+    where: str, splits: dict[str, Any], wanted: str | None
+) -> tuple[str, tuple[str, ...], dict[str, Rows]]:
+    """The label column, the class names, and the class numbers of every split."""
+    import datasets
+
+    features = next(iter(splits.values())).features
+    typed = [name for name, kind in features.items() if isinstance(kind, datasets.ClassLabel)]
+    column = wanted or (typed[0] if len(typed) == 1 else "label")
+    if column not in features:
+        raise UserError(
+            f"{where}: label column {column!r} is not there; set data.columns.label to one of "
+            f"{', '.join(features)}"
+        )
+    values = {name: _column(where, split, column) for name, split in splits.items()}
+    if column in typed:
+        classes = tuple(features[column].names)
+        numbers = {name: np.array(each, dtype=np.int64) for name, each in values.items()}
+        for name, each in numbers.items():
+            wrong = np.flatnonzero((each < 0) | (each >= len(classes)))
+            if len(wrong):
+                raise UserError(f"{where}: {name} row {wrong[0]} has no label")
+    else:
+        texts = [str(value) for each in values.values() for value in each]
+        classes, flat = numbered(texts)
+        parts = np.split(flat, np.cumsum([len(each) for each in values.values()])[:-1])
+        numbers = dict(zip(values, parts, strict=True))
+    if len(classes) < 2:
+        raise UserError(f"{where}: only one class, at least 2 are needed")
+    return column, classes, numbers
+
+
+def _truth(
+    where: str, split: Any, column: str | None, label: str, classes: tuple[str, ...]
+) -> Rows | None:
+    if column is None:
+        return None
+    values = _column(where, split, column)
+    place: dict[Any, int] = {name: number for number, name in enumerate(classes)}
+    if _class_names(split, label) is not None and isinstance(values[0], int):
+        if _class_names(split, column) not in (None, list(classes)):
+            raise UserError(f"{where}: {column} and {label} have different class names")
+        place = {number: number for number in range(len(classes))}
+    else:
+        values = [str(value) for value in values]
+    for row, value in enumerate(values):
+        if value not in place:
+            raise UserError(f"{where}: true label {value!r} of row {row} is not one of the classes")
+    return np.array([place[value] for value in values], dtype=np.int64)
+
+
+def _class_names(split: Any, column: str) -> list[str] | None:
+    return getattr(split.features[column], "names", None)
+
+
+def _clients(where: str, split: Any, column: str | None) -> tuple[tuple[str, ...], Rows | None]:
+    if column is None:
+        return (), None
+    return numbered([str(value) for value in _column(where, split, column)])
+
+
+def _column(where: str, split: Any, column: str) -> list[Any]:
+    """All values of a column, none of them missing."""
+    if column not in split.features:
+        raise UserError(f"{where}: has no column {column!r}, only {', '.join(split.features)}")
+    values = split.select_columns([column]).to_dict()[column]
+    if None in values:
+        raise UserError(f"{where}: row {values.index(None)} has no {column}")
+    return list(values)

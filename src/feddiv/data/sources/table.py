@@ -1,0 +1,238 @@
+"""Somebody's own samples, listed in a table: paths of images, or feature vectors, and labels."""
+
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+
+from feddiv.data.images.catalogue import Catalogue, Files, Listed, numbered, some
+from feddiv.data.options import Columns, DataOptions
+from feddiv.data.splitting import Rows, some_held_out
+from feddiv.data.statistics import feature_statistics
+from feddiv.data.store import Dataset, Split
+from feddiv.data.tables import Table, read_table
+from feddiv.data.transform import Augment
+from feddiv.data.words import TEST, TRAIN, one_spelling, test_word
+from feddiv.errors import UserError
+
+TAKES: Final = frozenset({"path", "test_share", "size", "channels", "columns"})
+SIZE: Final = 64
+USUAL: Final = {
+    "image": ("image", "path", "file", "file_name", "filename"),
+    "label": ("label",),
+    "client": ("client",),
+    "split": ("split",),
+    "true_label": ("true_label",),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """All that a table says but the inputs: labels of its rows, which of them are for what.
+
+    `truth` may lack (-1) on test rows only.
+    """
+
+    classes: tuple[str, ...]
+    labels: Rows
+    truth: Rows | None
+    clients: tuple[str, ...]
+    holder: Rows | None
+    train: Rows
+    test: Rows
+
+    @property
+    def test_labels(self) -> Rows:
+        """True labels where they are known."""
+        given = self.labels[self.test]
+        if self.truth is None:
+            return given
+        true = self.truth[self.test]
+        return np.where(true < 0, given, true)
+
+
+def load(options: DataOptions) -> Dataset | Catalogue:
+    """A catalogue of images, or a data set of feature vectors."""
+    if options.path is None:
+        raise UserError("data.source=table: data.path has to name a .csv or .parquet file")
+    table = read_table(options.path.expanduser())
+    roles = _roles(table, options.columns)
+    if "image" in roles and options.columns.features is not None:
+        if options.columns.image is not None:
+            raise UserError("data.columns: give image or features, not both")
+        del roles["image"]
+    if "image" in roles:
+        return _images(table, roles, options)
+    for key in ("size", "channels"):
+        value = getattr(options, key)
+        if value != DataOptions.model_fields[key].default:
+            raise UserError(f"data.{key}={value}: {table.path} holds no images but feature vectors")
+    return _features(table, roles, options)
+
+
+def _roles(table: Table, columns: Columns) -> dict[str, str]:
+    """The column of every role that is there: the one that is named, else the usual one."""
+    roles: dict[str, str] = {}
+    for role, usual in USUAL.items():
+        wanted = getattr(columns, role)
+        if wanted is not None and wanted not in table.names:
+            raise table.malformed(
+                f"has no column {wanted!r} (data.columns.{role}), only {some(table.names, 20)}"
+            )
+        found = [wanted] if wanted is not None else [n for n in usual if n in table.names]
+        if found:
+            roles[role] = found[0]
+    for role, column in roles.items():
+        twin = next((other for other in roles if roles[other] == column and other != role), None)
+        if twin is not None:
+            raise table.malformed(f"column {column!r} cannot be both {role} and {twin}")
+    if "label" not in roles:
+        raise table.malformed(
+            f"has no column 'label'; set data.columns.label to one of {some(table.names, 20)}"
+        )
+    return roles
+
+
+def _images(table: Table, roles: dict[str, str], options: DataOptions) -> Catalogue:
+    sheet = _sheet(table, roles, options.test_share)
+    (paths,) = table.texts([roles["image"]])
+    if "" in paths:
+        raise table.malformed(f"{roles['image']} is missing", paths.index(""))
+    files = Files(table.path.parent, tuple(paths))
+    size = options.size or SIZE
+    return Catalogue(
+        name="table",
+        classes=sheet.classes,
+        train=Listed(files.chosen(sheet.train), sheet.labels[sheet.train]),
+        test=Listed(files.chosen(sheet.test), sheet.test_labels),
+        size=size,
+        channels=options.channels,
+        augment=Augment(pad=size // 8),
+        truth=None if sheet.truth is None else sheet.truth[sheet.train],
+        clients=sheet.clients,
+        holder=sheet.holder,
+    )
+
+
+def _features(table: Table, roles: dict[str, str], options: DataOptions) -> Dataset:
+    vectors = table.vectors(_feature_columns(table, roles, options.columns))
+    sheet = _sheet(table, roles, options.test_share)
+    inputs, labels = vectors[sheet.train], sheet.labels[sheet.train]
+    mean, std = feature_statistics(inputs)
+    truth = None if sheet.truth is None else torch.from_numpy(sheet.truth[sheet.train])
+    return Dataset(
+        name="table",
+        classes=sheet.classes,
+        train=Split(torch.from_numpy(inputs), torch.from_numpy(labels)),
+        test=Split(torch.from_numpy(vectors[sheet.test]), torch.from_numpy(sheet.test_labels)),
+        mean=mean,
+        std=std,
+        augment=Augment(),
+        truth=truth,
+        clients=sheet.clients,
+        holder=None if sheet.holder is None else torch.from_numpy(sheet.holder),
+    )
+
+
+def _feature_columns(table: Table, roles: dict[str, str], columns: Columns) -> list[str]:
+    """Those that are named, or all that are left and hold numbers."""
+    left = [name for name in table.names if name not in roles.values()]
+    wanted = columns.features
+    if isinstance(wanted, str):
+        named = [wanted] if wanted in left else [n for n in left if n.startswith(wanted)]
+        if not named:
+            raise table.malformed(
+                f"no column is called, or begins with, {wanted!r} (data.columns.features); there "
+                f"are {some(left, 20)}"
+            )
+        return named
+    if wanted is not None:
+        for name in wanted:
+            if name not in left:
+                raise table.malformed(f"has no column {name!r} (data.columns.features)")
+        if not wanted:
+            raise UserError("data.columns.features=[]: name at least one column")
+        return list(wanted)
+    numbers = [name for name in left if table.numeric(name)]
+    lists = [name for name in left if table.lists(name)]
+    if len(lists) + bool(numbers) > 1:
+        raise table.malformed(
+            f"has more than one kind of features ({some(lists + numbers, 6)}); set "
+            "data.columns.features"
+        )
+    if not lists and not numbers:
+        raise table.malformed(
+            "has neither a column 'image' nor columns of numbers; set data.columns.image or "
+            "data.columns.features"
+        )
+    return lists or numbers
+
+
+def _sheet(table: Table, roles: dict[str, str], share: float | None) -> Sheet:
+    asked = [role for role in ("label", "true_label", "client", "split") if role in roles]
+    values = dict(zip(asked, table.texts([roles[role] for role in asked]), strict=True))
+    given = values["label"]
+    _refuse_missing(table, roles["label"], given, range(len(given)))
+    spelled = one_spelling(sorted(set(given)), "class")
+    classes, labels = numbered([spelled[label] for label in given])
+    if len(classes) < 2:
+        raise table.malformed(f"only one class, {classes[0]}; at least 2 are needed")
+    if "split" in values:
+        train, test = _by_words(table, values["split"], labels, share)
+    else:
+        train, test = some_held_out(labels, share, f"data.path={table.path}")
+
+    truth = None
+    if "true_label" in values:
+        true = values["true_label"]
+        # A test set of its own may be clean by nature; where it was held out, the truth is needed.
+        needed = train if "split" in values else range(len(true))
+        _refuse_missing(table, roles["true_label"], true, needed)
+        truth = _numbers(table, roles["true_label"], true, classes)
+    clients: tuple[str, ...] = ()
+    holder = None
+    if "client" in values:
+        _refuse_missing(table, roles["client"], values["client"], train)
+        clients, holder = numbered([values["client"][row] for row in train])
+    return Sheet(classes, labels, truth, clients, holder, train, test)
+
+
+def _by_words(
+    table: Table, words: list[str], labels: Rows, share: float | None
+) -> tuple[Rows, Rows]:
+    """Training and test rows; rows of a validation split are left out where there is a test."""
+    low = [word.casefold() for word in words]
+    for row, word in enumerate(low):
+        if word not in TRAIN + TEST:
+            raise table.malformed(
+                f"split {words[row]!r} is unknown; allowed are {', '.join(TRAIN + TEST)}", row
+            )
+    train = np.array([row for row, word in enumerate(low) if word in TRAIN], dtype=np.int64)
+    if not len(train):
+        raise table.malformed("no row has split train")
+    tested = test_word(low)
+    if tested is None:
+        kept, held = some_held_out(labels[train], share, f"data.path={table.path}")
+        return train[kept], train[held]
+    return train, np.array([row for row, word in enumerate(low) if word == tested], dtype=np.int64)
+
+
+def _numbers(table: Table, column: str, texts: list[str], classes: tuple[str, ...]) -> Rows:
+    """Class numbers, -1 where there is no text."""
+    place = {name: number for number, name in enumerate(classes)} | {"": -1}
+    texts = [unicodedata.normalize("NFC", text) for text in texts]
+    for row, text in enumerate(texts):
+        if text not in place:
+            raise table.malformed(
+                f"{column} {text!r} is not one of the classes ({some(classes, 8)})", row
+            )
+    return np.array([place[text] for text in texts], dtype=np.int64)
+
+
+def _refuse_missing(table: Table, column: str, texts: list[str], rows: Iterable[int]) -> None:
+    for row in rows:
+        if not texts[row]:
+            raise table.malformed(f"{column} is missing", int(row))
