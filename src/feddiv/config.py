@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import tomli_w
-from pydantic import BaseModel, BeforeValidator, Field, SerializeAsAny, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    SerializeAsAny,
+    ValidationError,
+    model_validator,
+)
 
 from feddiv.data import NOISES, PARTITIONS, DataOptions, NoiseOptions, PartitionOptions
 from feddiv.errors import UserError
@@ -22,11 +29,16 @@ from feddiv.options import Options
 # Choosing another of these drops the section's other options: they belong to the old choice.
 CHOICES = ("method.name", "method.variant", "partition.name", "noise.name", "data.source")
 
+DEALT_TO = 10  # clients, where nobody says how many
+
 
 class ClientsOptions(Options):
-    """How many clients there are, and which share of them takes part in a round."""
+    """How many clients there are, and which share of them takes part in a round.
 
-    count: int = Field(10, ge=1)
+    `count` None means as many as the data has, where the partition takes clients from the data.
+    """
+
+    count: int | None = Field(None, ge=1)
     fraction: float = Field(0.5, gt=0, le=1)
 
 
@@ -78,6 +90,18 @@ def _method(value: object) -> object:
     return options.model_validate(_merged(full, value))
 
 
+def _count(clients: object, partition: object) -> object:
+    """Clients that are dealt to are ten, unless another number is set."""
+    name = partition.get("name") if isinstance(partition, Mapping) else None
+    if _is_natural(name) or not isinstance(clients, Mapping) or clients.get("count") is not None:
+        return clients
+    return {**clients, "count": DEALT_TO}
+
+
+def _is_natural(name: object) -> bool:
+    return isinstance(name, str) and name in PARTITIONS and PARTITIONS[name].natural
+
+
 class Experiment(Options):
     """Everything that determines a run."""
 
@@ -100,6 +124,13 @@ class Experiment(Options):
     precision: Precision = "fp32"
     compile: bool = False
 
+    @model_validator(mode="before")
+    @classmethod
+    def _counted(cls, tree: object) -> object:
+        if not isinstance(tree, Mapping):
+            return tree
+        return {**tree, "clients": _count(tree.get("clients", {}), tree.get("partition"))}
+
     @property
     def budget(self) -> Budget:
         """What the method may spend."""
@@ -107,16 +138,22 @@ class Experiment(Options):
 
     def from_anywhere(self) -> "Experiment":
         """The same with absolute paths, so that it means the same in another folder."""
-        paths = {
-            key: path.expanduser().absolute()
-            for key in ("path", "draw")
-            if (path := getattr(self.data, key)) is not None
-        }
-        return self.model_copy(update={"data": self.data.model_copy(update=paths)})
+        anchored: Experiment = _absolute(self)
+        return anchored
 
     def build_method(self) -> Method[Any, Any]:
         """The method, ready to be asked."""
         return method_class(self.method.name)(self.method, self.train, self.budget)
+
+
+def _absolute(value: Any) -> Any:
+    if isinstance(value, Path):
+        return value.expanduser().absolute()
+    if isinstance(value, tuple):
+        return tuple(_absolute(item) for item in value)
+    if isinstance(value, Options):
+        return value.model_copy(update={key: _absolute(item) for key, item in value})
+    return value
 
 
 DEFAULTS: Mapping[str, Any] = {
@@ -209,7 +246,25 @@ def _preset_folder() -> Any:
 def _tree(source: Source) -> dict[str, Any]:
     if isinstance(source, Experiment):
         return source.model_dump(mode="json", exclude_none=True)
-    return _read(source) if isinstance(source, str | Path) else copy.deepcopy(dict(source))
+    tree = _read(source) if isinstance(source, str | Path) else copy.deepcopy(dict(source))
+    base = tree.pop("base", None)
+    return tree if base is None else _on_top(_base(base), tree)
+
+
+def _base(name: object) -> dict[str, Any]:
+    if not isinstance(name, str) or name not in presets():
+        raise UserError(f"base={name!r} is no preset; there are {', '.join(presets())}")
+    return _tree(name)
+
+
+def _on_top(base: dict[str, Any], tree: Mapping[str, Any]) -> dict[str, Any]:
+    """What `tree` says, and for the rest `base`; another choice drops the options of the old."""
+    for key in CHOICES:
+        section, _, field = key.partition(".")
+        chosen = tree.get(section)
+        if isinstance(chosen, Mapping) and field in chosen:
+            _choose(base, key, chosen[field])
+    return _merged(base, tree)
 
 
 def _read(source: str | Path) -> dict[str, Any]:
@@ -250,6 +305,9 @@ def _choose(tree: dict[str, Any], key: str, value: object) -> None:
         return
     kept = {"name": current["name"]} if field == "variant" and "name" in current else {}
     tree[section] = {**kept, field: value}
+    natural = section == "partition" and _is_natural(value)
+    if natural and isinstance(clients := tree.get("clients"), dict):
+        clients.pop("count", None)  # it was a number to deal to; now the data has it
 
 
 def _put(tree: dict[str, Any], path: list[str], value: object) -> None:
@@ -285,16 +343,22 @@ def _one_line(error: ValidationError, tree: Mapping[str, Any]) -> str:
 def _siblings(location: tuple[int | str, ...], tree: Mapping[str, Any]) -> list[str]:
     """The keys that are allowed where an unknown one was found."""
     model: type[BaseModel] = Experiment
+    value: Any = tree
     for part in location[:-1]:
-        model = _section(model, str(part), tree)
+        value = value[part]
+        # A number is a place in the list of kinds of noise.
+        named = isinstance(part, str)
+        model = _section(model, str(part), value) if named else NOISES[value["name"]]
     return list(model.model_fields)
 
 
-def _section(model: type[BaseModel], field: str, tree: Mapping[str, Any]) -> type[BaseModel]:
+def _section(model: type[BaseModel], field: str, value: Any) -> type[BaseModel]:
     """The class of a section: by the name it holds where it has several."""
     if model is Experiment and field in ("method", "partition", "noise"):
-        name = tree[field]["name"]
+        name = value["name"]
         return method_class(name).Options if field == "method" else _NAMED[field][name]
+    if isinstance(value, list | tuple):
+        return model
     annotation = model.model_fields[field].annotation
     kinds = [annotation, *get_args(annotation)]  # `Augment | None` is a section too
     return next(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel))

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from feddiv.data import PARTITIONS, BernoulliDirichlet, Iid, IidStratified, PartitionOptions
+from feddiv.data import PARTITIONS, BernoulliDirichlet, Iid, IidStratified, DealtOptions
 from feddiv.errors import UserError
 
 seeds = st.integers(0, 2**32 - 1)
@@ -13,7 +13,7 @@ seeds = st.integers(0, 2**32 - 1)
 def split(
     options: PartitionOptions, labels: np.ndarray, clients: int, seed: int
 ) -> list[np.ndarray]:
-    return options.split(labels, clients, np.random.default_rng(seed))
+    return list(options.deal(labels, clients, np.random.default_rng(seed)).samples)
 
 
 def check_shape(parts: list[np.ndarray], clients: int, samples: int) -> None:

@@ -1,14 +1,29 @@
 """Samples, who holds them, and what was done to their labels."""
 
-from feddiv.data.draw import Draw, make_draw
-from feddiv.data.noise import NOISES, NoiseOptions, NoNoise, Symmetric
+from feddiv.data.draw import OUTSIDE, Draw, make_draw
+from feddiv.data.noise import (
+    NOISES,
+    Human,
+    Instance,
+    Mixed,
+    NoiseOptions,
+    NoNoise,
+    OpenSet,
+    Pair,
+    Symmetric,
+)
 from feddiv.data.options import DataOptions
 from feddiv.data.partition import (
     PARTITIONS,
+    Annotator,
     BernoulliDirichlet,
+    Dirichlet,
     Iid,
     IidStratified,
+    Natural,
     PartitionOptions,
+    Quantity,
+    Shards,
 )
 from feddiv.data.samples import Samples, client_samples
 from feddiv.data.sources import SOURCES, Source, load_dataset
@@ -17,19 +32,30 @@ from feddiv.data.transform import Augment, Transform
 
 __all__ = [
     "NOISES",
+    "OUTSIDE",
     "PARTITIONS",
     "SOURCES",
+    "Annotator",
     "Augment",
     "BernoulliDirichlet",
     "DataOptions",
     "Dataset",
+    "Dirichlet",
     "Draw",
+    "Human",
     "Iid",
     "IidStratified",
+    "Instance",
+    "Mixed",
+    "Natural",
     "NoNoise",
     "NoiseOptions",
+    "OpenSet",
+    "Pair",
     "PartitionOptions",
+    "Quantity",
     "Samples",
+    "Shards",
     "Source",
     "Split",
     "Symmetric",

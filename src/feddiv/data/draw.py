@@ -12,13 +12,16 @@ import numpy.typing as npt
 from torch import Tensor
 
 from feddiv.data.archives import Arrays, read_npz
-from feddiv.data.noise import NoiseOptions
+from feddiv.data.noise import Foreign, NoiseOptions
 from feddiv.data.partition import PartitionOptions
 from feddiv.data.store import Dataset
 from feddiv.errors import UserError
 from feddiv.randomness import Streams
 
 FORMAT: Final = "feddiv-draw-1"
+OUTSIDE: Final = -1  # the true label of a sample that belongs to none of the classes
+# What describes a draw but changes no sample and no label of it.
+UNHASHED: Final = frozenset({"iid", "kinds", "names"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +29,11 @@ class Draw:
     """Who holds which samples under which labels.
 
     `given` and `truth` are int64 over all training samples, also those nobody holds; `truth` is
-    None where nobody knows it. `levels` are the true corruption probabilities of the clients,
-    None where the source's own labels are wrong to an unknown degree. `fingerprint` identifies
-    the training labels of the data the draw was made for.
+    None where nobody knows it, and OUTSIDE where a sample shows a `foreign` image: no label of it
+    is right. `levels` are the true corruption probabilities of the clients (with human noise, the
+    share of wrong labels), None where the source's own labels are wrong to an unknown degree;
+    `kinds` are the clients' kinds of noise and `names` what the data calls the clients, both empty
+    where unknown. `fingerprint` identifies the training labels of the data the draw was made for.
     """
 
     dataset: str
@@ -38,12 +43,15 @@ class Draw:
     levels: npt.NDArray[np.float64] | None
     fingerprint: str
     iid: bool = True  # whether the partition is IID by construction
+    kinds: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    foreign: Foreign | None = None
 
     @property
     def hash(self) -> str:
         """sha256 (hex) of the contents: two runs with the same hash are comparable."""
         digest = hashlib.sha256()
-        contents = {key: array for key, array in self._arrays().items() if key != "iid"}
+        contents = {key: array for key, array in self._arrays().items() if key not in UNHASHED}
         for key, array in sorted(contents.items()):
             content = np.ascontiguousarray(array)
             digest.update(f"{key} {content.dtype.str} {content.shape}\n".encode())
@@ -65,6 +73,13 @@ class Draw:
             arrays["truth"] = self.truth.astype("<i8")
         if self.levels is not None:
             arrays["levels"] = self.levels.astype("<f8")
+        for key, texts in (("kinds", self.kinds), ("names", self.names)):
+            if texts:
+                arrays[key] = np.array(texts, dtype=np.str_)
+        if self.foreign is not None:
+            arrays["foreign"] = self.foreign.rows.astype("<i8")
+            arrays["foreign_source"] = np.array(self.foreign.source)
+            arrays["foreign_fingerprint"] = np.array(self.foreign.fingerprint)
         return arrays
 
     def save(self, path: Path) -> None:
@@ -100,6 +115,15 @@ class Draw:
                 raise ValueError(f"{len(truth)} true labels for {len(given)} given ones")
             if levels is not None and len(levels) != len(offsets) - 1:
                 raise ValueError(f"{len(levels)} levels for {len(offsets) - 1} clients")
+            foreign = None
+            if "foreign" in arrays:
+                foreign = Foreign(
+                    str(arrays["foreign_source"]),
+                    _vector(arrays, "foreign", "i"),
+                    str(arrays["foreign_fingerprint"]),
+                )
+                if len(foreign.rows) != len(given):
+                    raise ValueError(f"{len(foreign.rows)} foreign images for {len(given)} samples")
             return cls(
                 dataset=str(arrays["dataset"]),
                 parts=tuple(np.split(indices, offsets[1:-1])),
@@ -108,6 +132,9 @@ class Draw:
                 levels=levels,
                 fingerprint=str(arrays["fingerprint"]),
                 iid=bool(arrays["iid"]),
+                kinds=_texts(arrays, "kinds", len(offsets) - 1),
+                names=_texts(arrays, "names", len(offsets) - 1),
+                foreign=foreign,
             )
         except KeyError as missing:
             raise UserError(f"draw {path}: damaged, array {missing} is missing") from None
@@ -138,8 +165,13 @@ class Draw:
             if len(part) == 0:
                 raise UserError(f"draw: client {client} holds no samples")
         classes = len(dataset.classes)
-        for kind, labels in (("given", self.given), ("true", self.truth)):
-            if labels is not None and (labels.min() < 0 or labels.max() >= classes):
+        known = self.truth
+        if known is not None and self.foreign is not None:
+            if (known[self.foreign.shown] != OUTSIDE).any():
+                raise UserError("draw: a foreign image has a true label")
+            known = known[~self.foreign.shown]
+        for kind, labels in (("given", self.given), ("true", known)):
+            if labels is not None and len(labels) and (labels.min() < 0 or labels.max() >= classes):
                 raise UserError(
                     f"draw: {kind} label {_outlier(labels, classes)} is not in 0..{classes - 1}"
                 )
@@ -149,29 +181,34 @@ def make_draw(
     dataset: Dataset,
     partition: PartitionOptions,
     noise: NoiseOptions,
-    clients: int,
+    clients: int | None,
     streams: Streams,
 ) -> Draw:
     """Deal the samples by the source's labels, then corrupt the labels.
 
     Labels of unknown quality become the truth only when noise is put on top of them: then they
-    are what the experiment asks to recover.
+    are what the experiment asks to recover. `clients` None means as many as the data has.
     """
     labels = dataset.train.labels.cpu().numpy().astype(np.int64)
-    parts = partition.split(labels, clients, streams.numpy("partition"))
-    given, levels = noise.corrupt(labels, parts, len(dataset.classes), streams.numpy("noise"))
+    parts = partition.split(dataset, clients, streams.numpy("partition"))
+    corruption = noise.corrupt(dataset, parts.samples, streams.numpy("noise"))
     truth = None if dataset.truth is None else dataset.truth.cpu().numpy().astype(np.int64)
     if truth is None and noise.injects:
         truth = labels
     clean_source = truth is not None and bool(np.array_equal(truth, labels))
+    if truth is not None and corruption.foreign is not None:
+        truth = np.where(corruption.foreign.shown, OUTSIDE, truth)
     return Draw(
         dataset=dataset.name,
-        parts=tuple(parts),
-        given=given,
+        parts=parts.samples,
+        given=corruption.given,
         truth=truth,
-        levels=levels if clean_source else None,
+        levels=corruption.levels if clean_source else None,
         fingerprint=label_fingerprint(dataset.train.labels),
         iid=partition.iid,
+        kinds=corruption.kinds,
+        names=parts.names,
+        foreign=corruption.foreign,
     )
 
 
@@ -187,6 +224,15 @@ def _vector(arrays: Arrays, key: str, kind: str) -> npt.NDArray[Any]:
     if kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"{key!r} holds a value that is not finite")
     return array
+
+
+def _texts(arrays: Arrays, key: str, clients: int) -> tuple[str, ...]:
+    if key not in arrays:
+        return ()
+    array = arrays[key]
+    if array.dtype.kind != "U" or array.shape != (clients,):
+        raise ValueError(f"{key!r} is {array.dtype} {array.shape} for {clients} clients")
+    return tuple(str(text) for text in array)
 
 
 def _outlier(values: npt.NDArray[np.int64], end: int) -> int:

@@ -7,6 +7,7 @@ plain containers; whatever else a file names is refused before it is looked up.
 import hashlib
 import io
 import pickle
+import zipfile
 from pathlib import Path
 from typing import Any, Final
 
@@ -65,7 +66,7 @@ class _ArraysOnly(pickle.Unpickler):
 
 
 def read_pickle(path: Path, encoding: str = "ASCII", md5: str | None = None) -> Any:
-    """The arrays and plain containers in a pickle file.
+    """The arrays and plain containers in a pickle file, also in the zip that torch.save writes.
 
     `encoding` is for strings of python 2 ("latin1", or "bytes" to keep them raw). With `md5` the
     content is compared first, and nothing of a file that differs is read.
@@ -84,7 +85,7 @@ def read_pickle(path: Path, encoding: str = "ASCII", md5: str | None = None) -> 
                 "the file is damaged or another one, unpack or download it again"
             )
     try:
-        return _ArraysOnly(io.BytesIO(content), encoding=encoding).load()
+        return _ArraysOnly(io.BytesIO(_pickle_in(content)), encoding=encoding).load()
     except _Refused as refused:
         raise UserError(
             f"{path}: refused, the pickle asks for {refused}; "
@@ -93,3 +94,19 @@ def read_pickle(path: Path, encoding: str = "ASCII", md5: str | None = None) -> 
     except Exception as error:  # a damaged pickle can raise nearly anything
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"{path}: not a readable pickle ({reason})") from None
+
+
+def _pickle_in(content: bytes) -> bytes:
+    """The pickle itself; torch.save wraps it in a zip, beside tensors that are never read.
+
+    It stores without compression, so that what is unpacked is never larger than the file.
+    """
+    if not content.startswith(b"PK"):
+        return content
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        inside = [member for member in archive.infolist() if member.filename.endswith("/data.pkl")]
+        if len(inside) != 1:
+            raise pickle.UnpicklingError(f"a zip with {len(inside)} members called data.pkl")
+        if inside[0].compress_type != zipfile.ZIP_STORED:
+            raise pickle.UnpicklingError("a compressed zip, which torch.save does not write")
+        return archive.read(inside[0])

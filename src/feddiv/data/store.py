@@ -38,7 +38,8 @@ class Dataset:
     `train.labels` are the labels as the source gives them; `truth` holds the true labels of the
     training samples, or None where nobody knows them. Where the data itself says which client a
     training sample belongs to, `clients` has their names and `holder` the number of each sample's,
-    int64 [N].
+    int64 [N]. `rows` says which of the source's training samples these are, int64 [N], or None for
+    all of them in its order.
     """
 
     name: str
@@ -51,6 +52,12 @@ class Dataset:
     truth: Tensor | None
     clients: tuple[str, ...] = ()
     holder: Tensor | None = None
+    rows: Tensor | None = None
+
+    @property
+    def origin(self) -> Tensor:
+        """The number that each training sample has in the source, int64 [N]."""
+        return torch.arange(len(self.train)) if self.rows is None else self.rows
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -74,4 +81,5 @@ class Dataset:
             train=self.train.chosen(rows),
             truth=None if self.truth is None else self.truth[rows],
             holder=None if self.holder is None else self.holder[rows],
+            rows=self.origin[rows],
         )

@@ -30,6 +30,11 @@ def prepare(experiment: Experiment, draw: Draw | None = None) -> Prepared:
 
     `draw` is that of a run to go on with.
     """
+    return fitted(experiment, *drawn(experiment, draw))
+
+
+def drawn(experiment: Experiment, draw: Draw | None = None) -> tuple[Dataset, Draw]:
+    """The data as clients see it, and who holds what under which labels."""
     streams, clients = Streams(experiment.seed), experiment.clients.count
     dataset = load_dataset(experiment.data, streams)
     if draw is not None:
@@ -38,13 +43,13 @@ def prepare(experiment: Experiment, draw: Draw | None = None) -> Prepared:
         draw = make_draw(dataset, experiment.partition, experiment.noise, clients, streams)
     else:
         draw = Draw.load(experiment.data.draw)
-        if len(draw.parts) != clients:
+        if clients is not None and len(draw.parts) != clients:
             raise UserError(
                 f"data.draw={experiment.data.draw} has {len(draw.parts)} clients: "
                 f"set clients.count to that, it is {clients}"
             )
     draw.check(dataset)
-    return fitted(experiment, dataset, draw)
+    return experiment.noise.shown(dataset, draw.foreign), draw
 
 
 def fitted(experiment: Experiment, dataset: Dataset, draw: Draw) -> Prepared:

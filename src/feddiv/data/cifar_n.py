@@ -1,0 +1,89 @@
+"""CIFAR-N: labels that people gave CIFAR's training images (Wei et al., ICLR 2022)."""
+
+import csv
+import os
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from feddiv.data.pickles import read_pickle
+from feddiv.errors import UserError
+
+FOLDER: Final = "cifar-n"
+HOME: Final = "https://github.com/UCSC-REAL/cifar-10-100n"
+CLEAN: Final = "clean_label"
+ANNOTATORS: Final = "side_info_cifar100N.csv"
+
+# By data set: the file, and what users call each set of labels in it.
+FILES: Final = {"cifar10": "CIFAR-10_human.pt", "cifar100": "CIFAR-100_human.pt"}
+KEYS: Final = {
+    "cifar10": {
+        "aggre": "aggre_label",
+        "random1": "random_label1",
+        "random2": "random_label2",
+        "random3": "random_label3",
+        "worse": "worse_label",
+    },
+    "cifar100": {"noisy": "noisy_label"},
+}
+
+Labels = npt.NDArray[np.int64]
+
+
+def read_human_labels(path: Path | None, dataset: str, which: str) -> tuple[Labels, Labels]:
+    """The clean labels of all training images as the file has them, and those people gave."""
+    file = find_file(path, FILES[dataset], "noise.path")
+    content = read_pickle(file)
+    if not isinstance(content, dict):
+        raise UserError(f"{file}: holds a {type(content).__name__}, not sets of labels by name")
+    key = KEYS[dataset][which]
+    clean, given = _labels(content, CLEAN, file), _labels(content, key, file)
+    if len(clean) != len(given):
+        raise UserError(f"{file}: {len(clean)} labels in {CLEAN} but {len(given)} in {key}")
+    return clean, given
+
+
+def read_annotators(path: Path | None) -> Labels:
+    """The annotator's number for each training image of CIFAR-100, in order."""
+    file = find_file(path, ANNOTATORS, "partition.path")
+    people: dict[int, int] = {}
+    try:
+        with file.open(newline="", encoding="utf-8") as lines:
+            for line in csv.DictReader(lines):
+                first, _, last = line["Image-batch"].partition("--")
+                images = range(int(first), int(last) + 1)
+                if any(image in people for image in images):
+                    raise ValueError(f"image batch {first}--{last} comes twice")
+                people.update(dict.fromkeys(images, int(line["Worker-id"])))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
+        raise UserError(f"{file}: not the annotators of CIFAR-100N ({error})") from None
+    if not people or sorted(people) != list(range(len(people))):
+        raise UserError(f"{file}: its {len(people)} images are not 0, 1, 2, … without a gap")
+    return np.array([people[image] for image in range(len(people))], dtype=np.int64)
+
+
+def find_file(path: Path | None, name: str, key: str) -> Path:
+    """The file itself, or in a folder or its `cifar-n`: that of `path`, else of FEDDIV_DATA."""
+    named = str(path) if path is not None else os.environ.get("FEDDIV_DATA", "")
+    if not named:
+        raise UserError(
+            f"{name}: no folder to find it in; set {key} or FEDDIV_DATA to the folder that holds "
+            f"{FOLDER}/{name} (from {HOME})"
+        )
+    base = Path(named).expanduser()
+    for file in (base, base / FOLDER / name, base / name):
+        if file.is_file() and file.name == name:
+            return file
+    where = key if path is not None else "FEDDIV_DATA"
+    raise UserError(f"{where}={named}: holds no {FOLDER}/{name}; get it from {HOME}")
+
+
+def _labels(content: dict[str, object], key: str, file: Path) -> Labels:
+    if key not in content:
+        raise UserError(f"{file}: no labels {key!r} in it, found {', '.join(map(str, content))}")
+    labels = content[key]
+    if not isinstance(labels, np.ndarray) or labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise UserError(f"{file}: {key} is not a list of class numbers")
+    return labels.astype(np.int64)

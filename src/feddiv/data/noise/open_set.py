@@ -1,0 +1,131 @@
+"""Images of none of the classes, under labels of this data set."""
+
+import hashlib
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from PIL import Image
+from pydantic import Field
+from torch import Tensor
+
+from feddiv.data.noise.contract import (
+    Corruption,
+    Foreign,
+    LevelOptions,
+    Parts,
+    labels_of,
+)
+from feddiv.data.options import DataOptions
+from feddiv.data.sources import load_dataset
+from feddiv.data.store import Dataset, Split
+from feddiv.errors import UserError
+from feddiv.randomness import Streams
+
+MODES: Final = {1: "L", 3: "RGB"}  # by channels
+
+
+class OpenSet(LevelOptions):
+    """Images of another data set under this one's labels: none of the classes is right.
+
+    `source` and `path` name the other data as `data.source` and `data.path` do; its training
+    samples are shown, each once at most, fitted to the size and channels of this data.
+    """
+
+    name: Literal["open_set"] = "open_set"
+    source: str = ""
+    path: Path | None = Field(default=None, strict=False)
+
+    def corrupt(self, dataset: Dataset, parts: Parts, rng: np.random.Generator) -> Corruption:
+        """Labels stay; each sample shows a foreign image with probability delta_k."""
+        levels = self.client_levels(len(parts), rng)
+        hits = [
+            part[rng.random(len(part)) < level] for part, level in zip(parts, levels, strict=True)
+        ]
+        hit = np.concatenate([np.empty(0, np.int64), *hits])
+        other = self._other(dataset)
+        if len(hit) > len(other.train):
+            raise UserError(
+                f"noise.source={self.source}: {len(hit)} samples are to show a foreign image and "
+                f"it has {len(other.train)}; use a larger set, a lower level or fewer data.images"
+            )
+        if not len(hit):
+            return Corruption(labels_of(dataset), levels, self.kinds(parts))
+        rows = np.full(len(dataset.train), -1, np.int64)
+        rows[hit] = rng.choice(len(other.train), size=len(hit), replace=False)
+        images = fitted_inputs(other, rows[rows >= 0], dataset)
+        foreign = Foreign(other.name, rows, _fingerprint(images))
+        return Corruption(labels_of(dataset), levels, self.kinds(parts), foreign)
+
+    def shown(self, dataset: Dataset, foreign: Foreign | None) -> Dataset:
+        """The data with the foreign images in their places, in memory of its own."""
+        if foreign is None:
+            return dataset
+        other = self._other(dataset)
+        shown = np.flatnonzero(foreign.shown)
+        last = int(foreign.rows.max(initial=-1))
+        if other.name != foreign.source or last >= len(other.train):
+            raise UserError(
+                f"draw: made with sample {last} of {foreign.source}, "
+                f"noise.source={self.source} has {len(other.train)}"
+            )
+        images = fitted_inputs(other, foreign.rows[shown], dataset)
+        if _fingerprint(images) != foreign.fingerprint:
+            raise UserError(
+                f"draw: made with other images of {foreign.source} than those that "
+                f"noise.source={self.source} has now"
+            )
+        inputs = dataset.train.inputs.clone()
+        inputs[torch.from_numpy(shown)] = images
+        return replace(dataset, train=Split(inputs, dataset.train.labels))
+
+    def _other(self, dataset: Dataset) -> Dataset:
+        if not self.source:
+            raise UserError("noise.name=open_set: noise.source has to name the other data set")
+        try:
+            other = load_dataset(DataOptions(source=self.source, path=self.path), Streams(0))
+        except UserError as error:
+            # The same message, about the keys of this section.
+            raise UserError(re.sub(r"\bdata\.(source|path)", r"noise.\1", str(error))) from None
+        if other.name == dataset.name and _same(other, dataset):
+            raise UserError(f"noise.source={self.source}: is the data set itself, not another one")
+        return other
+
+
+def fitted_inputs(other: Dataset, rows: npt.NDArray[np.int64], dataset: Dataset) -> Tensor:
+    """These training samples of another data set in the size and channels of this one."""
+    theirs, ours = other.input_shape, dataset.input_shape
+    index = torch.from_numpy(rows)
+    if theirs == ours:
+        return other.train.inputs.index_select(0, index)
+    if len(theirs) != 3 or len(ours) != 3 or not {theirs[0], ours[0]} <= MODES.keys():
+        raise UserError(
+            f"noise.source: samples of {other.name} have shape {theirs} and cannot be fitted to "
+            f"{ours} of {dataset.name}; images with 1 or 3 channels can"
+        )
+    channels, height, width = ours
+    result = np.empty((len(rows), height, width, channels), np.uint8)
+    for place, row in enumerate(index):
+        pixels = other.train.inputs[row].numpy()
+        image = Image.fromarray(pixels[..., 0] if theirs[0] == 1 else pixels)
+        image = image.convert(MODES[channels])
+        if image.size != (width, height):
+            image = image.resize((width, height), Image.Resampling.BILINEAR)
+        result[place] = np.asarray(image, np.uint8).reshape(height, width, channels)
+    return torch.from_numpy(result)
+
+
+def _same(other: Dataset, dataset: Dataset) -> bool:
+    """Whether `dataset` holds samples of `other`, all or some."""
+    rows = dataset.origin
+    if other.input_shape != dataset.input_shape or int(rows.max()) >= len(other.train):
+        return False
+    return torch.equal(other.train.labels[rows], dataset.train.labels)
+
+
+def _fingerprint(inputs: Tensor) -> str:
+    return hashlib.sha256(inputs.contiguous().numpy().tobytes()).hexdigest()

@@ -1,0 +1,34 @@
+"""Who holds which training samples, by name."""
+
+from typing import Final
+
+from feddiv.data.partition.contract import DealtOptions, PartitionOptions, Parts
+from feddiv.data.partition.even import Iid, IidStratified, Quantity
+from feddiv.data.partition.natural import Annotator, Natural
+from feddiv.data.partition.skewed import BernoulliDirichlet, Dirichlet, Shards
+
+PARTITIONS: Final[dict[str, type[PartitionOptions]]] = {
+    "iid": Iid,
+    "iid_stratified": IidStratified,
+    "bernoulli_dirichlet": BernoulliDirichlet,
+    "dirichlet": Dirichlet,
+    "shards": Shards,
+    "quantity": Quantity,
+    "natural": Natural,
+    "annotator": Annotator,
+}
+
+__all__ = [
+    "PARTITIONS",
+    "Annotator",
+    "BernoulliDirichlet",
+    "DealtOptions",
+    "Dirichlet",
+    "Iid",
+    "IidStratified",
+    "Natural",
+    "PartitionOptions",
+    "Parts",
+    "Quantity",
+    "Shards",
+]

@@ -1,0 +1,100 @@
+"""Clients as the data has them."""
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from feddiv.data.cifar_n import read_annotators
+from feddiv.data.partition.contract import Indices, PartitionOptions, Parts
+from feddiv.data.store import Dataset
+from feddiv.errors import UserError
+
+
+class NaturalOptions(PartitionOptions):
+    """Somebody knows whose a sample is."""
+
+    iid: ClassVar[bool] = False
+    natural: ClassVar[bool] = True
+    min_size: int = Field(default=2, ge=1)
+    small: Literal["refuse", "drop"] = "refuse"
+
+    def split(self, dataset: Dataset, clients: int | None, rng: np.random.Generator) -> Parts:
+        """Nothing is drawn; a client with fewer than `min_size` samples is refused or left out."""
+        holder, names = self.holders(dataset)
+        sizes = np.bincount(holder[holder >= 0], minlength=len(names))
+        small = np.flatnonzero(sizes < self.min_size)
+        if len(small) and self.small == "refuse":
+            least = int(small[np.argmin(sizes[small])])
+            raise UserError(
+                f"partition.name={self.name}: {len(small)} of {len(names)} clients have fewer than "
+                f"min_size={self.min_size} samples ({names[least]!r} has {sizes[least]}); "
+                "set partition.small=drop to leave them out, or a smaller min_size"
+            )
+        kept = np.flatnonzero(sizes >= self.min_size)
+        if not len(kept):
+            raise UserError(
+                f"partition.name={self.name}: none of {len(names)} clients has at least "
+                f"min_size={self.min_size} samples, the largest has {sizes.max(initial=0)}"
+            )
+        if clients is not None and clients != len(kept):
+            raise UserError(
+                f"clients.count={clients}: {dataset.name} has {len(kept)} clients with at least "
+                f"partition.min_size={self.min_size} samples; leave clients.count out or set it "
+                f"to {len(kept)}"
+            )
+        return Parts(
+            tuple(np.flatnonzero(holder == client).astype(np.int64) for client in kept),
+            tuple(names[client] for client in kept),
+        )
+
+    @abstractmethod
+    def holders(self, dataset: Dataset) -> tuple[Indices, tuple[str, ...]]:
+        """The client of each sample [N], negative for nobody, and the clients' names."""
+
+
+class Natural(NaturalOptions):
+    """The clients that the data itself names: a client level of folders, a client column."""
+
+    name: Literal["natural"] = "natural"
+
+    def holders(self, dataset: Dataset) -> tuple[Indices, tuple[str, ...]]:
+        """What the source says."""
+        if dataset.holder is None:
+            raise UserError(
+                f"partition.name=natural: {dataset.name} does not say which client a sample "
+                "belongs to; use a partition that deals samples, such as iid"
+            )
+        return dataset.holder.cpu().numpy().astype(np.int64), dataset.clients
+
+
+class Annotator(NaturalOptions):
+    """CIFAR-100N by who labelled what: 98 people with at least 100 images each.
+
+    `path` is the folder that holds side_info_cifar100N.csv, else FEDDIV_DATA is searched.
+    """
+
+    name: Literal["annotator"] = "annotator"
+    min_size: int = Field(default=100, ge=1)
+    small: Literal["refuse", "drop"] = "drop"
+    path: Path | None = Field(default=None, strict=False)
+
+    def holders(self, dataset: Dataset) -> tuple[Indices, tuple[str, ...]]:
+        """The annotator of each sample, in the order of the training images."""
+        if dataset.name != "cifar100":
+            raise UserError(
+                f"partition.name=annotator: {dataset.name} has no known annotators; "
+                "it is for data.source=cifar100 (CIFAR-100N)"
+            )
+        workers = read_annotators(self.path)
+        rows = dataset.origin
+        if int(rows.max()) >= len(workers):
+            raise UserError(
+                f"partition.name=annotator: {len(workers)} images have annotators, "
+                f"sample {int(rows.max())} of {dataset.name} has none"
+            )
+        people, holder = np.unique(workers, return_inverse=True)
+        names = tuple(f"annotator {person}" for person in people)
+        return holder.astype(np.int64)[rows.numpy()], names
