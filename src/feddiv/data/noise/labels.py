@@ -1,9 +1,10 @@
 """Noise that looks at the label alone."""
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from feddiv.data.noise.contract import (
     Corruption,
@@ -77,6 +78,14 @@ class Pair(LevelOptions):
 
     name: Literal["pair"] = "pair"
     map: Literal["next", "cifar10"] | dict[str, str] = Field(default="next")
+
+    @field_validator("map", mode="before")
+    @classmethod
+    def _known_map(cls, value: object) -> object:
+        names = isinstance(value, Mapping) and all(isinstance(v, str) for v in value.values())
+        if not names and value not in ("next", "cifar10"):
+            raise ValueError("allowed are next, cifar10 and a table of class names, {cat='dog'}")
+        return value
 
     def corrupt(self, dataset: Dataset, parts: Parts, rng: np.random.Generator) -> Corruption:
         """Each sample of a class that can turn does so on its own, with probability delta_k."""
