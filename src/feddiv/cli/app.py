@@ -10,6 +10,7 @@ import typer
 
 import feddiv
 from feddiv import interrupts
+from feddiv.cli.data import data
 from feddiv.errors import Diverged, UserError, WorkerLost
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+app.add_typer(data)
 
 What = Annotated[
     list[str] | None,

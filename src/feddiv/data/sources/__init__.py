@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from feddiv.data.options import DataOptions
-from feddiv.data.sources import cifar10, digits, npz
+from feddiv.data.sources import cifar10, cifar100, digits, mnist, npz
 from feddiv.data.store import Dataset
 from feddiv.data.transform import Augment
 from feddiv.errors import UserError
@@ -39,6 +39,19 @@ SOURCES: Final[dict[str, Source]] = {
             "digits", "1,797 hand-written digits, 8x8, built in, no download", digits.load, NOTHING
         ),
         Source("cifar10", "CIFAR-10, 60,000 images, 32x32, from its python files", cifar10.load),
+        Source(
+            "cifar100",
+            "CIFAR-100, 60,000 images, 32x32, fine labels, from its python files",
+            cifar100.load,
+        ),
+        Source(
+            "mnist", "MNIST, 70,000 hand-written digits, 28x28, from IDX files", mnist.load_mnist
+        ),
+        Source(
+            "fashion_mnist",
+            "Fashion-MNIST, 70,000 clothes, 28x28, from IDX files",
+            mnist.load_fashion_mnist,
+        ),
         Source("npz", "your own images or feature vectors in one .npz file", npz.load),
     )
 }

@@ -1,0 +1,82 @@
+"""`feddiv data …`: fetch published data sets and verify them."""
+
+import signal
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from feddiv.errors import UserError
+
+if TYPE_CHECKING:
+    from feddiv.data.catalogue import Benchmark
+
+data = typer.Typer(name="data", help="Fetch, verify and look at data.")
+
+
+@data.callback(invoke_without_command=True)
+def _help(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@data.command()
+def get(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Such as cifar10, or cifar-n.")],
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="Another place with the same file, or with a folder of the same files; "
+            "checksums stay the published ones."
+        ),
+    ] = None,
+) -> None:
+    """Download a published data set into the cache, where every run finds it."""
+    from feddiv.cli.transfer import transfer
+    from feddiv.data.getting import get as get_benchmark
+
+    benchmark = _benchmark(name)
+    with transfer() as progress:
+        try:
+            got = get_benchmark(benchmark, url, progress)
+        except KeyboardInterrupt as stop:
+            progress.close()
+            typer.echo(
+                f"feddiv: stopped; what has come is kept, go on with: feddiv data get {name}",
+                err=True,
+            )
+            raise typer.Exit(128 + getattr(stop, "signal", signal.SIGINT)) from None
+    state = "downloaded and verified" if got.fetched else "already there, verified"
+    typer.echo(f"{name}: {state}: {got.folder}")
+
+
+@data.command()
+def check(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Only this one.", show_default=False)
+    ] = None,
+) -> None:
+    """Print which published data sets are present, whether they are whole, and where."""
+    from feddiv.cli.listing import print_copies
+    from feddiv.data.catalogue import CATALOGUE
+    from feddiv.data.integrity import copies
+
+    wanted = list(CATALOGUE.values()) if name is None else [_benchmark(name)]
+    found = {benchmark: copies(benchmark) for benchmark in wanted}
+    print_copies(found)
+    damaged = [copy for each in found.values() for copy in each if not copy.whole]
+    if damaged:
+        named = "; ".join(
+            f"{copy.benchmark.name} in {copy.folder} ({', '.join(copy.problems)})"
+            for copy in damaged
+        )
+        raise UserError(f"damaged: {named}")
+    if name is not None and not found[wanted[0]]:
+        raise UserError(f"{name}: not there; run `feddiv data get {name}`")
+
+
+def _benchmark(name: str) -> "Benchmark":
+    from feddiv.data.catalogue import CATALOGUE
+
+    if name not in CATALOGUE:
+        raise UserError(f"{name!r} is no published data set; allowed are {', '.join(CATALOGUE)}")
+    return CATALOGUE[name]
