@@ -1,18 +1,17 @@
 """CIFAR-N: labels that people gave CIFAR's training images (Wei et al., ICLR 2022)."""
 
 import csv
-import os
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from feddiv.data.catalogue import CIFAR_N
 from feddiv.data.pickles import read_pickle
+from feddiv.data.places import find
 from feddiv.errors import UserError
 
-FOLDER: Final = "cifar-n"
-HOME: Final = "https://github.com/UCSC-REAL/cifar-10-100n"
 CLEAN: Final = "clean_label"
 ANNOTATORS: Final = "side_info_cifar100N.csv"
 
@@ -34,7 +33,7 @@ Labels = npt.NDArray[np.int64]
 
 def read_human_labels(path: Path | None, dataset: str, which: str) -> tuple[Labels, Labels]:
     """The clean labels of all training images as the file has them, and those people gave."""
-    file = find_file(path, FILES[dataset], "noise.path")
+    file = _file(path, FILES[dataset], "noise.path")
     content = read_pickle(file)
     if not isinstance(content, dict):
         raise UserError(f"{file}: holds a {type(content).__name__}, not sets of labels by name")
@@ -47,7 +46,7 @@ def read_human_labels(path: Path | None, dataset: str, which: str) -> tuple[Labe
 
 def read_annotators(path: Path | None) -> Labels:
     """The annotator's number for each training image of CIFAR-100, in order."""
-    file = find_file(path, ANNOTATORS, "partition.path")
+    file = _file(path, ANNOTATORS, "partition.path")
     people: dict[int, int] = {}
     try:
         with file.open(newline="", encoding="utf-8") as lines:
@@ -64,20 +63,14 @@ def read_annotators(path: Path | None) -> Labels:
     return np.array([people[image] for image in range(len(people))], dtype=np.int64)
 
 
-def find_file(path: Path | None, name: str, key: str) -> Path:
-    """The file itself, or in a folder or its `cifar-n`: that of `path`, else of FEDDIV_DATA."""
-    named = str(path) if path is not None else os.environ.get("FEDDIV_DATA", "")
-    if not named:
-        raise UserError(
-            f"{name}: no folder to find it in; set {key} or FEDDIV_DATA to the folder that holds "
-            f"{FOLDER}/{name} (from {HOME})"
-        )
-    base = Path(named).expanduser()
-    for file in (base, base / FOLDER / name, base / name):
-        if file.is_file() and file.name == name:
-            return file
-    where = key if path is not None else "FEDDIV_DATA"
-    raise UserError(f"{where}={named}: holds no {FOLDER}/{name}; get it from {HOME}")
+def _file(path: Path | None, name: str, setting: str) -> Path:
+    """A file of CIFAR-N: `path` itself, or in the folder that `path` or else FEDDIV_DATA names."""
+    if path is not None and path.expanduser().is_file():
+        return path.expanduser()
+    file = find(CIFAR_N, path, setting) / name
+    if not file.is_file():
+        raise UserError(f"{file}: there is no such file; run `feddiv data get {CIFAR_N.name}`")
+    return file
 
 
 def _labels(content: dict[str, object], key: str, file: Path) -> Labels:

@@ -43,10 +43,13 @@ def cache_folder() -> Path:
     return (xdg if xdg.is_absolute() else Path.home() / ".cache") / "feddiv"
 
 
-def places(path: Path | None = None) -> tuple[Place, ...]:
-    """Where to look, in this order; a folder that somebody named has to be there."""
+def places(path: Path | None = None, setting: str = "data.path") -> tuple[Place, ...]:
+    """Where to look, in this order; a folder that somebody named has to be there.
+
+    `setting` is the key that `path` was given by.
+    """
     if path is not None:
-        return (_existing(Place("data.path", path.expanduser())),)
+        return (_existing(Place(setting, path.expanduser())),)
     cache = Place(CACHE, cache_folder())
     named = os.environ.get("FEDDIV_DATA", "")
     return (_existing(Place("FEDDIV_DATA", Path(named).expanduser())), cache) if named else (cache,)
@@ -58,9 +61,9 @@ def _existing(place: Place) -> Place:
     return place
 
 
-def find(benchmark: Benchmark, path: Path | None = None) -> Path:
+def find(benchmark: Benchmark, path: Path | None = None, setting: str = "data.path") -> Path:
     """The folder with the files of this data set; some of them may be missing."""
-    looked = places(path)
+    looked = places(path, setting)
     for place in looked:
         for folder in folders_in(place, benchmark):
             return folder
@@ -68,7 +71,7 @@ def find(benchmark: Benchmark, path: Path | None = None) -> Path:
     last = benchmark.folder
     if looked[0].setting == CACHE:
         raise UserError(
-            f"{benchmark.name}: not found in {looked[0]}; {remedy}, or set data.path or "
+            f"{benchmark.name}: not found in {looked[0]}; {remedy}, or set {setting} or "
             f"FEDDIV_DATA to a folder that holds {last}"
         )
     more = f", nor does {looked[1]}" if len(looked) > 1 else ""

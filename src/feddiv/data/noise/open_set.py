@@ -22,7 +22,7 @@ from feddiv.data.noise.contract import (
 )
 from feddiv.data.options import DataOptions
 from feddiv.data.sources import load_dataset
-from feddiv.data.store import Dataset, Split
+from feddiv.data.store import Dataset
 from feddiv.errors import UserError
 from feddiv.randomness import Streams
 
@@ -81,7 +81,7 @@ class OpenSet(LevelOptions):
             )
         inputs = dataset.train.inputs.clone()
         inputs[torch.from_numpy(shown)] = images
-        return replace(dataset, train=Split(inputs, dataset.train.labels))
+        return replace(dataset, train=replace(dataset.train, inputs=inputs))
 
     def _other(self, dataset: Dataset) -> Dataset:
         if not self.source:
@@ -97,26 +97,32 @@ class OpenSet(LevelOptions):
 
 
 def fitted_inputs(other: Dataset, rows: npt.NDArray[np.int64], dataset: Dataset) -> Tensor:
-    """These training samples of another data set in the size and channels of this one."""
-    theirs, ours = other.input_shape, dataset.input_shape
+    """These training samples of another data set as this one stores its own."""
+    theirs, ours = tuple(other.train.inputs.shape[1:]), tuple(dataset.train.inputs.shape[1:])
     index = torch.from_numpy(rows)
     if theirs == ours:
         return other.train.inputs.index_select(0, index)
-    if len(theirs) != 3 or len(ours) != 3 or not {theirs[0], ours[0]} <= MODES.keys():
+    if len(theirs) != 3 or len(ours) != 3 or not {theirs[2], ours[2]} <= MODES.keys():
         raise UserError(
-            f"noise.source: samples of {other.name} have shape {theirs} and cannot be fitted to "
-            f"{ours} of {dataset.name}; images with 1 or 3 channels can"
+            f"noise.source: samples of {other.name} are {_size(theirs)} and cannot be fitted to "
+            f"those of {dataset.name}, {_size(ours)}; images with 1 or 3 channels can"
         )
-    channels, height, width = ours
-    result = np.empty((len(rows), height, width, channels), np.uint8)
+    height, width, channels = ours
+    result = np.empty((len(rows), *ours), np.uint8)
     for place, row in enumerate(index):
         pixels = other.train.inputs[row].numpy()
-        image = Image.fromarray(pixels[..., 0] if theirs[0] == 1 else pixels)
+        image = Image.fromarray(pixels[..., 0] if theirs[2] == 1 else pixels)
         image = image.convert(MODES[channels])
         if image.size != (width, height):
             image = image.resize((width, height), Image.Resampling.BILINEAR)
-        result[place] = np.asarray(image, np.uint8).reshape(height, width, channels)
+        result[place] = np.asarray(image, np.uint8).reshape(ours)
     return torch.from_numpy(result)
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    if len(shape) != 3:
+        return f"vectors of {shape[0]} numbers"
+    return f"images of {shape[0]}x{shape[1]} with {shape[2]} channels"
 
 
 def _same(other: Dataset, dataset: Dataset) -> bool:
