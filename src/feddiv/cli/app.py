@@ -10,6 +10,7 @@ import typer
 
 import feddiv
 from feddiv import interrupts
+from feddiv.cli.arguments import What, split_arguments
 from feddiv.cli.data import data
 from feddiv.errors import Diverged, UserError, WorkerLost
 
@@ -26,15 +27,6 @@ app = typer.Typer(
 
 app.add_typer(data)
 
-What = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[PRESET|FILE.toml] [KEY=VALUE]...",
-        help="A preset or a TOML file (default: quickstart), then settings such as "
-        "noise.rho=0.8 rounds=40 method.name=fedavg.",
-        show_default=False,
-    ),
-]
 Workers = Annotated[
     int | None,
     typer.Option(
@@ -92,7 +84,7 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Train, compare on the same draw, and say where it all was written."""
-    source, overrides = _split(what)
+    source, overrides = split_arguments(what)
     _watched(
         lambda watcher: feddiv.run(source, overrides, out=out, workers=workers, watcher=watcher),
         quiet=quiet,
@@ -137,7 +129,7 @@ def show(what: What = None) -> None:
     """Print the resolved experiment as TOML, without running it."""
     from feddiv.config import load_experiment, to_toml
 
-    typer.echo(to_toml(load_experiment(*_split(what))), nl=False)
+    typer.echo(to_toml(load_experiment(*split_arguments(what))), nl=False)
 
 
 @app.command("list")
@@ -172,9 +164,3 @@ def predict(
         typer.echo(f"feddiv: {line}", err=True)
 
     write_predictions(trained, data.expanduser(), out, skipped)
-
-
-def _split(what: list[str] | None) -> tuple[str, list[str]]:
-    """The experiment and its overrides; an argument with = in it is an override."""
-    first, *rest = what or ["quickstart"]
-    return ("quickstart", [first, *rest]) if "=" in first else (first, rest)

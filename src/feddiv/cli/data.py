@@ -1,10 +1,12 @@
-"""`feddiv data …`: fetch published data sets and verify them."""
+"""`feddiv data …`: fetch published data sets, verify them, look at who holds what."""
 
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from feddiv.cli.arguments import What, split_arguments
 from feddiv.errors import UserError
 
 if TYPE_CHECKING:
@@ -72,6 +74,21 @@ def check(
         raise UserError(f"damaged: {named}")
     if name is not None and not found[wanted[0]]:
         raise UserError(f"{name}: not there; run `feddiv data get {name}`")
+
+
+@data.command()
+def describe(
+    what: What = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="PICTURE.png", help="Draw it too: clients by classes, and noise."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Print who holds what under which labels, without training."""
+    from feddiv.cli.describe import describe as describe_draw
+
+    describe_draw(*split_arguments(what), out, as_json=as_json)
 
 
 def _benchmark(name: str) -> "Benchmark":

@@ -112,9 +112,9 @@ class LevelOptions(NoiseOptions):
         noisy = rng.random(clients) < self.rho  # b_k
         return np.asarray(noisy * (self.tau + (1 - self.tau) * rng.random(clients)))
 
-    def kinds(self, parts: Parts) -> tuple[str, ...]:
-        """The same kind at every client."""
-        return (self.name,) * len(parts)
+    def kinds(self, levels: Levels) -> tuple[str, ...]:
+        """The same kind at every client that has any noise."""
+        return tuple(self.name if level > 0 else "none" for level in levels)
 
 
 def labels_of(dataset: Dataset) -> Labels:

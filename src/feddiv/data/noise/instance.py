@@ -52,7 +52,7 @@ class Instance(LevelOptions):
                 chunk = rows[start : start + CHUNK]
                 wrong = _without(label, _features(dataset, chunk) @ projection)
                 given[chunk] = _drawn(wrong, chosen[chunk])
-        return Corruption(given, levels, self.kinds(parts))
+        return Corruption(given, levels, self.kinds(levels))
 
 
 def truncated_normal(mean: float, spread: float, size: int, rng: np.random.Generator) -> Array:

@@ -65,7 +65,7 @@ class Symmetric(LevelOptions):
         for part, level in zip(parts, levels, strict=True):
             hit = part[rng.random(len(part)) < level]
             given[hit] = rng.integers(0, drawn_from, size=len(hit))
-        return Corruption(given, levels, self.kinds(parts))
+        return Corruption(given, levels, self.kinds(levels))
 
 
 class Pair(LevelOptions):
@@ -95,7 +95,7 @@ class Pair(LevelOptions):
         for part, level in zip(parts, levels, strict=True):
             hit = part[rng.random(len(part)) < level]
             given[hit] = turned[given[hit]]
-        return Corruption(given, levels, self.kinds(parts))
+        return Corruption(given, levels, self.kinds(levels))
 
     def turned(self, classes: tuple[str, ...]) -> Labels:
         """What each class [C] turns into."""

@@ -54,12 +54,12 @@ class OpenSet(LevelOptions):
                 f"it has {len(other.train)}; use a larger set, a lower level or fewer data.images"
             )
         if not len(hit):
-            return Corruption(labels_of(dataset), levels, self.kinds(parts))
+            return Corruption(labels_of(dataset), levels, self.kinds(levels))
         rows = np.full(len(dataset.train), -1, np.int64)
         rows[hit] = rng.choice(len(other.train), size=len(hit), replace=False)
         images = fitted_inputs(other, rows[rows >= 0], dataset)
         foreign = Foreign(other.name, rows, _fingerprint(images))
-        return Corruption(labels_of(dataset), levels, self.kinds(parts), foreign)
+        return Corruption(labels_of(dataset), levels, self.kinds(levels), foreign)
 
     def shown(self, dataset: Dataset, foreign: Foreign | None) -> Dataset:
         """The data with the foreign images in their places, in memory of its own."""

@@ -1,0 +1,87 @@
+"""What a draw looks like, on the screen."""
+
+import json
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from feddiv.config import Overrides, load_experiment
+from feddiv.report.holdings import Holding, Holdings, holdings
+from feddiv.report.holdings_picture import save_holdings
+from feddiv.runs.prepare import drawn
+
+LARGEST = 3  # classes that are named
+
+
+def describe(source: str, overrides: Overrides, out: Path | None, *, as_json: bool) -> None:
+    """Make the draw of an experiment and show it, without training."""
+    held = holdings(*drawn(load_experiment(source, overrides)))
+    if out is not None:
+        save_holdings(held, out.expanduser())
+    if as_json:
+        print(json.dumps(held.as_dict(), indent=2, ensure_ascii=False))
+        return
+    console = Console(highlight=False)
+    console.print(_table(held))
+    for line in _summary(held):
+        console.print(line, markup=False, soft_wrap=True)
+    if out is not None:
+        console.print(f"Picture    {out}", markup=False, soft_wrap=True)
+
+
+def _table(held: Holdings) -> Table:
+    """A row for each client; where the screen is narrow, the list of classes is cut short."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    rows = [
+        (
+            client.name,
+            f"{client.samples:,}",
+            str(client.classes),
+            _largest(client, held.classes),
+            client.kind or "?",
+            _share(client.level),
+            _share(client.wrong),
+        )
+        for client in held.clients
+    ]
+    headings = ("client", "samples", "classes", "largest", "noise", "level", "wrong")
+    for heading, *cells in zip(headings, *rows, strict=True):
+        text = heading in ("client", "largest", "noise")
+        whole = max(len(cell) for cell in (heading, *cells))
+        table.add_column(
+            heading,
+            justify="left" if text else "right",
+            no_wrap=True,
+            min_width=None if heading == "largest" else min(whole, 30),
+        )
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _largest(client: Holding, classes: tuple[str, ...]) -> str:
+    order = sorted(range(len(classes)), key=lambda label: -client.counts[label])
+    shown = [f"{classes[n]}: {client.counts[n]}" for n in order[:LARGEST] if client.counts[n]]
+    outside = [f"none of them: {client.outside}"] if client.outside else []
+    return ", ".join(shown + outside)
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def _summary(held: Holdings) -> list[str]:
+    sizes = sorted(client.samples for client in held.clients)
+    middle = sizes[len(sizes) // 2]
+    kind = "true classes" if held.by_truth else "given labels, for the true classes are not known"
+    lines = [
+        "",
+        f"{held.dataset}: {held.samples:,} samples at {len(sizes)} clients ({sizes[0]:,} to "
+        f"{sizes[-1]:,}, median {middle:,}), {held.unheld:,} samples at none",
+        f"Classes are counted by {kind}.",
+    ]
+    if held.wrong is not None:
+        lines.append(f"Wrong labels: {held.wrong:.1%}")
+    return [*lines, f"Draw       {held.draw}"]
