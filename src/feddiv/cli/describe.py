@@ -34,30 +34,20 @@ def describe(source: str, overrides: Overrides, out: Path | None, *, as_json: bo
 def _table(held: Holdings) -> Table:
     """A row for each client; where the screen is narrow, the list of classes is cut short."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    rows = [
-        (
-            client.name,
+    for heading in ("client", "samples", "classes", "noise", "level", "wrong"):
+        text = heading in ("client", "noise")
+        table.add_column(heading, justify="left" if text else "right", no_wrap=True)
+    table.add_column("largest")
+    for client in held.clients:
+        table.add_row(
+            Text(client.name),
             f"{client.samples:,}",
             str(client.classes),
-            _largest(client, held.classes),
             client.kind or "?",
             _share(client.level),
             _share(client.wrong),
+            Text(_largest(client, held.classes), no_wrap=True, overflow="ellipsis"),
         )
-        for client in held.clients
-    ]
-    headings = ("client", "samples", "classes", "largest", "noise", "level", "wrong")
-    for heading, *cells in zip(headings, *rows, strict=True):
-        text = heading in ("client", "largest", "noise")
-        whole = max(len(cell) for cell in (heading, *cells))
-        table.add_column(
-            heading,
-            justify="left" if text else "right",
-            no_wrap=True,
-            min_width=None if heading == "largest" else min(whole, 30),
-        )
-    for row in rows:
-        table.add_row(*map(Text, row))
     return table
 
 
