@@ -4,15 +4,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from feddiv.data import PARTITIONS, BernoulliDirichlet, Iid, IidStratified, DealtOptions
+from feddiv.data import (
+    PARTITIONS,
+    BernoulliDirichlet,
+    Dirichlet,
+    Iid,
+    IidStratified,
+    Quantity,
+    Shards,
+)
+from feddiv.data.partition import DealtOptions
 from feddiv.errors import UserError
 
 seeds = st.integers(0, 2**32 - 1)
+DEALT = [name for name, options in PARTITIONS.items() if not options.natural]
 
 
-def split(
-    options: PartitionOptions, labels: np.ndarray, clients: int, seed: int
-) -> list[np.ndarray]:
+def split(options: DealtOptions, labels: np.ndarray, clients: int, seed: int) -> list[np.ndarray]:
     return list(options.deal(labels, clients, np.random.default_rng(seed)).samples)
 
 
@@ -107,7 +115,7 @@ def test_classes_that_do_not_occur_need_no_owner() -> None:
     check_shape(parts, 5, 100)
 
 
-@pytest.mark.parametrize("name", PARTITIONS)
+@pytest.mark.parametrize("name", DEALT)
 def test_the_generator_decides(name: str) -> None:
     options, labels = PARTITIONS[name](), np.arange(300) % 3
 
@@ -122,12 +130,12 @@ def test_the_generator_decides(name: str) -> None:
 def test_registry_describes_itself(name: str) -> None:
     options = PARTITIONS[name]
     assert options().name == name
-    assert options.iid == (name != "bernoulli_dirichlet")
+    assert options.iid == (name in ("iid", "iid_stratified", "quantity"))
+    assert options.natural == (name in ("natural", "annotator"))
     assert options.__doc__
-    assert "\n" not in options.__doc__
 
 
-@pytest.mark.parametrize("name", PARTITIONS)
+@pytest.mark.parametrize("name", DEALT)
 @pytest.mark.parametrize("clients", [0, 301])
 def test_impossible_numbers_of_clients_are_refused(name: str, clients: int) -> None:
     with pytest.raises(UserError, match=f"clients={clients}:"):
@@ -140,3 +148,88 @@ def test_impossible_numbers_of_clients_are_refused(name: str, clients: int) -> N
 def test_options_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValidationError):
         BernoulliDirichlet.model_validate(wrong)
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 12), st.integers(1, 6), st.floats(0.5, 50), seeds)
+def test_dirichlet_gives_everything_away(
+    clients: int, classes: int, alpha: float, seed: int
+) -> None:
+    labels = np.arange(600) % classes
+    parts = split(Dirichlet(alpha=alpha), labels, clients, seed)
+    check_shape(parts, clients, 600)
+    assert sum(len(part) for part in parts) == 600
+    assert min(len(part) for part in parts) >= 2
+
+
+def test_a_small_alpha_gives_a_class_to_few() -> None:
+    labels = np.arange(20_000) % 10
+
+    def largest_share(alpha: float) -> float:
+        parts = split(Dirichlet(alpha=alpha, min_size=1), labels, 20, seed=3)
+        counts = np.array([np.bincount(labels[part], minlength=10) for part in parts])
+        return float((counts.max(axis=0) / 2000).mean())
+
+    assert largest_share(100) < 0.1  # 1/20 each, give or take
+    assert largest_share(0.1) > 0.3
+
+
+def test_dirichlet_keeps_its_minimum_or_refuses_with_numbers() -> None:
+    labels = np.arange(200) % 4
+    assert min(map(len, split(Dirichlet(alpha=5, min_size=10), labels, 10, 0))) >= 10
+    with pytest.raises(UserError, match=r"dirichlet: alpha=0.05 .*min_size=20 .*200 samples"):
+        split(Dirichlet(alpha=0.05, min_size=20), labels, 10, 0)
+
+
+@given(st.integers(2, 400), st.integers(1, 12), st.integers(1, 4), seeds)
+def test_shards_are_equal_and_go_to_somebody(
+    samples: int, clients: int, per_client: int, seed: int
+) -> None:
+    labels = np.random.default_rng(1).integers(0, 7, samples)
+    options = Shards(per_client=per_client)
+    if samples < clients * max(per_client, 2):
+        with pytest.raises(UserError, match=f"{samples} training samples are too few"):
+            split(options, labels, clients, seed)
+        return
+    if samples < clients * per_client * 2 and per_client == 1:
+        with pytest.raises(UserError, match="fewer than min_size=2"):
+            split(options, labels, clients, seed)
+        return
+    parts = split(options, labels, clients, seed)
+    check_shape(parts, clients, samples)
+    sizes = [len(part) for part in parts]
+    assert sum(sizes) == samples
+    assert max(sizes) - min(sizes) <= per_client
+
+
+def test_two_shards_are_at_most_three_classes_each() -> None:
+    # 20 shards of 50 over classes of 100: a shard has one class.
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(10), 100))
+    for part in split(Shards(), labels, 10, 5):
+        assert len(part) == 100
+        assert len(np.unique(labels[part])) <= 2
+
+
+@given(st.integers(1, 2000), st.integers(1, 30), st.floats(0, 3), seeds)
+def test_quantity_follows_its_power_law(
+    samples: int, clients: int, exponent: float, seed: int
+) -> None:
+    options, labels = Quantity(exponent=exponent, min_size=1), np.zeros(samples, dtype=np.int64)
+    weights = np.arange(1, clients + 1) ** -exponent
+    exact = samples * weights / weights.sum()
+    if clients > samples or options.sizes(samples, clients)[-1] < 1:
+        with pytest.raises(UserError, match=f"{samples}"):
+            split(options, labels, clients, seed)
+        return
+    parts = split(options, labels, clients, seed)
+    check_shape(parts, clients, samples)
+    sizes = np.sort([len(part) for part in parts])[::-1]
+    assert sizes.sum() == samples
+    assert np.abs(sizes - exact).max() < 1 + 1e-9
+
+
+def test_quantity_refuses_with_numbers() -> None:
+    # 1, 1/4, 1/9, 1/16 of 100 samples: the last has 4.4.
+    assert Quantity(exponent=2).sizes(100, 4).tolist() == [70, 18, 8, 4]
+    with pytest.raises(UserError, match=r"smallest of 4 clients 4 of 100 samples, fewer than min"):
+        split(Quantity(exponent=2, min_size=5), np.zeros(100, dtype=np.int64), 4, 0)
