@@ -1,4 +1,4 @@
-"""Draws of the paper's cells: noise rates, class counts and client sizes as the benchmark has them."""
+"""Draws of the paper's cells: noise rates, class counts and client sizes of the benchmark."""
 
 import numpy as np
 import pytest
