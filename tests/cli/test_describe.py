@@ -48,7 +48,6 @@ def test_describe_as_json_is_the_draw_in_numbers(command):
         (["partition.name=natural"], "does not say which client"),
         (["partition.name=annotator"], "digits has no known annotators"),
         (["partition.name=quantity", "partition.exponent=9"], "smallest of 10 clients 0 of 1437"),
-        (["partition.name=dirichlet", "partition.min_size=140"], "best smallest client"),
         (
             ["partition.name=shards", "partition.per_client=500"],
             "1437 training samples are too",
