@@ -58,7 +58,7 @@ def test_a_round_is_the_weighted_average_of_what_its_clients_learn(
     assert exchange is not None
     assert sorted(exchange.clients) == [0, 1, 2]
     visits = federation.exchange(exchange, RNG)
-    after = method.merge(state, exchange, [visit.reply for visit in visits])
+    after = method.merge(state, exchange, (visit.reply for visit in visits))
     learnt = [by_hand(federation, state.net, k, method.options.mixup) for k in range(3)]
     for key, value in after.net.items():
         # 2, 4 and 6 samples of 12

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.methods.visits import checked, mixed_client, softmax
+from tests.methods.visits import checked, kept, mixed_client, softmax
 
 import feddiv
 from feddiv.learning.lid import intrinsic_dimensions
@@ -303,7 +303,7 @@ def test_after_fine_tuning_every_sure_sample_is_corrected(bench: Any) -> None:
 def test_corrections_are_for_good(bench: Any) -> None:
     method, client = small(bench), bench.sure(SAYS, GIVEN)
     corrected = FedCorrMemory(np.array(SAYS), LOSSES)
-    trained = method.visit(client, corrected, message(bench, "train"), bench.rng)
+    trained = kept(method.visit(client, corrected, message(bench, "train"), bench.rng))
     checked(method, trained, message(bench, "train"), client)
     assert trained.memory.labels.tolist() == SAYS
     # Training uses them: the same as of a client that was given them.
@@ -319,7 +319,7 @@ def test_corrections_are_for_good(bench: Any) -> None:
 
 def test_training_is_plain_mixup(bench: Any) -> None:
     outcomes = [
-        method.visit(bench.sure(SAYS, GIVEN), None, bench.message(), bench.rng).reply.weights["net"]
+        kept(method.visit(bench.sure(SAYS, GIVEN), None, bench.message(), bench.rng)).reply
         for method in (
             small(bench),
             bench.method(
@@ -331,7 +331,8 @@ def test_training_is_plain_mixup(bench: Any) -> None:
             ),
         )
     ]
-    assert all(torch.equal(value, outcomes[1][key]) for key, value in outcomes[0].items())
+    ours, theirs = (outcome.weights["net"] for outcome in outcomes)
+    assert all(torch.equal(value, theirs[key]) for key, value in ours.items())
 
 
 def test_its_opinion_is_what_it_corrected(bench: Any) -> None:

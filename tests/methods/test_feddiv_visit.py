@@ -9,6 +9,7 @@ from tests.methods.visits import (
     UNIFORM,
     arrays,
     checked,
+    kept,
     message,
     method,
     mixed_client,
@@ -111,7 +112,7 @@ def test_changes_of_two_visits_sum_to_the_current_totals(bench: Any, fit: str, s
     memory, totals = None, {}
     for gain in (1.0, 0.4):
         sent = message(bench, chosen, gain=gain)
-        outcome = chosen.visit(client, memory, sent, bench.rng)
+        outcome = kept(chosen.visit(client, memory, sent, bench.rng))
         memory = outcome.memory
         for name, change in outcome.reply.payload.items():
             totals[name] = totals.get(name, 0) + change
@@ -169,8 +170,8 @@ def test_a_visit_changes_nothing_but_what_it_returns(bench: Any, variant: str) -
     before = [array.copy() for array in arrays(memory)]
     given = client.samples.given.clone()
     assert len(before) > 2
-    first = chosen.visit(client, memory, sent, bench.rng)
-    again = chosen.visit(client, memory, sent, bench.rng)
+    first = kept(chosen.visit(client, memory, sent, bench.rng))
+    again = kept(chosen.visit(client, memory, sent, bench.rng))
     assert all(np.array_equal(a, b) for a, b in zip(arrays(memory), before, strict=True))
     assert torch.equal(client.samples.given, given)
     assert unchanged(first, type(sent)("train", again.reply.weights)), "twice the same"
@@ -183,7 +184,7 @@ def test_the_regulariser_is_switched_by_eta(bench: Any) -> None:
     chosen, client = method(bench), mixed_client(bench)
     for kind in ("train", "warmup"):
         off, on = (
-            chosen.visit(client, None, message(bench, chosen, kind, eta=eta), bench.rng)
+            kept(chosen.visit(client, None, message(bench, chosen, kind, eta=eta), bench.rng))
             for eta in (0.0, 1.0)
         )
         assert not unchanged(on, type(message(bench, chosen))(kind, off.reply.weights))

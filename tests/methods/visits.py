@@ -1,12 +1,13 @@
 """How the tests of FedDiv's visits set one up and look at it."""
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from feddiv.federation.wire import check_reply
+from feddiv.learning.average import copied
 from feddiv.learning.score import log_softmax
 from feddiv.methods.contract import Facts
 
@@ -44,6 +45,11 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 def unchanged(outcome: Any, sent: Any) -> bool:
     before = sent.weights["net"]
     return all(torch.equal(v, before[k]) for k, v in outcome.reply.weights["net"].items())
+
+
+def kept(outcome: Any) -> Any:
+    """The outcome with weights of its own: a reply's are lent until the net is used again."""
+    return replace(outcome, reply=replace(outcome.reply, weights=copied(outcome.reply.weights)))
 
 
 def checked(method: Any, outcome: Any, sent: Any, client: Any) -> None:
