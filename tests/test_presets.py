@@ -161,3 +161,9 @@ def test_an_unknown_key_in_a_list_of_kinds_names_what_is_allowed() -> None:
     message = str(caught.value)
     assert message.startswith("noise.kinds.1.rate is an unknown key; allowed here: name, levels")
     assert "map" in message
+
+
+def test_clothing1m_asks_for_published_weights() -> None:
+    with pytest.raises(UserError, match=r"model\.weights=resnet50\.pth: there is no such.*none"):
+        load_experiment("clothing1m").model.pinned()
+    assert load_experiment("clothing1m", ["model.weights=none"]).model.weights is None

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import torch
-from pydantic import Field
+from pydantic import Field, field_validator
 from torch import Tensor, nn
 
 from feddiv.errors import UserError
@@ -24,13 +24,20 @@ class ModelOptions(Options):
     """Which net to train: a name of NETS, or "package.module:factory".
 
     `stem` chooses how a ResNet begins, by default as usual for it. `weights` is a file of published
-    weights to start from; `sha256` says which file that is, and is filled in when a run begins.
+    weights to start from, or "none"; `sha256` says which file that is, and is filled in when a run
+    begins.
     """
 
     name: str = "cnn"
     stem: Stem | None = None
     weights: Path | None = Field(default=None, strict=False)
     sha256: str | None = Field(default=None, pattern="^[0-9a-fA-F]{64}$")
+
+    @field_validator("weights", mode="before")
+    @classmethod
+    def _none(cls, value: object) -> object:
+        """TOML has no null, and a preset may have a file to be done without."""
+        return None if value == "none" else value
 
     @property
     def untrained(self) -> "ModelOptions":

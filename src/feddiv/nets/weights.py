@@ -48,7 +48,10 @@ def _content(path: Path) -> bytes:
     try:
         return path.expanduser().read_bytes()
     except FileNotFoundError:
-        raise UserError(f"model.weights={path}: there is no such file") from None
+        raise UserError(
+            f"model.weights={path}: there is no such file; name one with published weights, "
+            "or none to start from scratch"
+        ) from None
     except OSError as error:
         raise UserError(f"model.weights={path}: cannot be read ({error.strerror})") from None
 
