@@ -13,6 +13,11 @@ from feddiv.errors import UserError
 Arrays = dict[str, npt.NDArray[Any]]
 
 
+def described(array: npt.NDArray[Any]) -> str:
+    """Type and shape of an array, for errors."""
+    return f"{array.dtype} {list(array.shape)}"
+
+
 def read_npz(path: Path, what: str) -> Arrays:
     """All arrays of an .npz file, never unpickling; `what` names the file's role in errors."""
     if path.is_dir():

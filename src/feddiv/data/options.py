@@ -1,7 +1,7 @@
 """Which data to use, as the user writes it."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -22,6 +22,16 @@ class Columns(Options):
     split: str | None = None
     true_label: str | None = None
     features: str | Annotated[tuple[str, ...], Field(strict=False)] | None = None
+
+
+# Of columns that nobody named, the first that is there.
+USUAL_COLUMNS: Final = {
+    "image": ("image", "path", "file", "file_name", "filename"),
+    "label": ("label",),
+    "client": ("client",),
+    "split": ("split",),
+    "true_label": ("true_label",),
+}
 
 
 class DataOptions(Options):

@@ -1,5 +1,8 @@
 """Mean and spread of training data, for normalisation."""
 
+from collections.abc import Iterator
+from functools import reduce
+
 import numpy as np
 import numpy.typing as npt
 
@@ -36,9 +39,16 @@ def counted_statistics(counts: npt.NDArray[np.int64]) -> tuple[Numbers, Numbers]
 
 def feature_statistics(features: npt.NDArray[np.float32]) -> tuple[Numbers, Numbers]:
     """Mean and std per feature of float32 [N,D]."""
-    mean = features.mean(axis=0, dtype=np.float64)
-    std = features.std(axis=0, dtype=np.float64)
-    return _numbers(mean), _safe(std, np.abs(features).max(axis=0).astype(np.float64))
+    # A part at a time: numpy would make a float64 copy of them all.
+    parts = [features[start : start + _CHUNK] for start in range(0, len(features), _CHUNK)]
+    mean = _summed(part.sum(axis=0, dtype=np.float64) for part in parts) / len(features)
+    squares = _summed(np.square(part - mean).sum(axis=0) for part in parts)
+    size = np.max([np.abs(part).max(axis=0) for part in parts], axis=0)
+    return _numbers(mean), _safe(np.sqrt(squares / len(features)), size.astype(np.float64))
+
+
+def _summed(parts: Iterator[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+    return reduce(np.add, parts)
 
 
 def _safe(std: npt.NDArray[np.float64], size: npt.NDArray[np.float64]) -> Numbers:

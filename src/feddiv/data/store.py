@@ -49,7 +49,7 @@ class Dataset:
     training sample belongs to, `clients` has their names and `holder` the number of each sample's,
     int64 [N]. `rows` says which of the source's training samples these are, int64 [N], or None for
     all of them in its order. Training images may be stored larger than the net's input: `window` is
-    the height and width that is cut out of them.
+    the height and width that is cut out of them. `notes` are lines for the owner of the data.
     """
 
     name: str
@@ -64,6 +64,7 @@ class Dataset:
     holder: Tensor | None = None
     rows: Tensor | None = None
     window: tuple[int, int] | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def origin(self) -> Tensor:

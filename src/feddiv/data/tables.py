@@ -15,6 +15,8 @@ Floats = npt.NDArray[np.float32]
 
 PARQUET: Final = (".parquet", ".pq")
 DELIMITERS: Final = (",", ";", "\t")
+NO_VALUE: Final = frozenset({"", "na", "n/a", "nan", "null", "none", "-", "?", "."})
+BATCH: Final = 16_384  # rows of a Parquet file at a time
 
 
 class Table(ABC):
@@ -81,10 +83,16 @@ class CsvTable(Table):
                 raise self.malformed(f"column {place + 1} has no name")
             if name in self.names[:place]:
                 raise self.malformed(f"column {name!r} is there twice")
-        self._line_of = [line for line, _ in self._rows()]
+        self._line_of: list[int] = []
+        self._first: dict[str, str] = {}  # values that say what kind of column it is
+        for line, values in self._rows():
+            self._line_of.append(line)
+            if len(self._first) < len(self.names):
+                for name, value in zip(self.names, values, strict=True):
+                    if value.strip().casefold() not in NO_VALUE:
+                        self._first.setdefault(name, value)
         if not self._line_of:
             raise self.malformed("has no rows")
-        self._first = dict(zip(self.names, next(self._rows())[1], strict=True))
 
     def place(self, row: int) -> str:
         """By line of the file: a value may have line breaks in it."""
@@ -100,8 +108,8 @@ class CsvTable(Table):
         return found
 
     def numeric(self, column: str) -> bool:
-        """Judged by the first row."""
-        return _is_number(self._first[column])
+        """Judged by the first row that has a value."""
+        return _is_number(self._first.get(column, ""))
 
     def lists(self, column: str) -> bool:
         """Never."""
@@ -152,7 +160,7 @@ class CsvTable(Table):
 
 
 class ParquetTable(Table):
-    """Through pyarrow, an extra."""
+    """Through pyarrow, an extra. Columns are read when they are asked for, some rows at a time."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -164,14 +172,14 @@ class ParquetTable(Table):
                 f"data.path={path}: reading Parquet needs the package pyarrow; "
                 "pip install 'feddiv[parquet]', or save the table as CSV"
             ) from None
-        self._types = arrow.types
+        self._types, self._problems = arrow.types, (OSError, arrow.ArrowException, ValueError)
         try:
-            self._table = parquet.read_table(path)
-        except (OSError, arrow.ArrowException, ValueError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise self.malformed(f"cannot be read as Parquet ({reason})") from None
-        self.names = tuple(self._table.column_names)
-        if not self._table.num_rows:
+            self._file = parquet.ParquetFile(path)
+        except self._problems as error:
+            raise self._unreadable(error) from None
+        self._schema = self._file.schema_arrow
+        self.names, self._rows = tuple(self._schema.names), self._file.metadata.num_rows
+        if not self._rows:
             raise self.malformed("has no rows")
 
     def place(self, row: int) -> str:
@@ -183,7 +191,9 @@ class ParquetTable(Table):
         return [self._text(column) for column in columns]
 
     def _text(self, column: str) -> list[str]:
-        values = self._table.column(column).to_pylist()
+        values = [
+            each for _, batch in self._batches([column]) for each in batch[column].to_pylist()
+        ]
         for row, value in enumerate(values):
             if isinstance(value, float) and value.is_integer():
                 values[row] = int(value)  # pandas makes whole numbers with gaps so
@@ -200,12 +210,12 @@ class ParquetTable(Table):
 
     def numeric(self, column: str) -> bool:
         """By its type."""
-        kind, types = self._table.schema.field(column).type, self._types
+        kind, types = self._schema.field(column).type, self._types
         return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
     def lists(self, column: str) -> bool:
         """By its type."""
-        kind, types = self._table.schema.field(column).type, self._types
+        kind, types = self._schema.field(column).type, self._types
         if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
             return False
         return bool(types.is_integer(kind.value_type) or types.is_floating(kind.value_type))
@@ -216,33 +226,52 @@ class ParquetTable(Table):
             return self.check_finite(self._stacked(columns[0]), columns)
         for column in columns:
             if not self.numeric(column):
-                kind = self._table.schema.field(column).type
+                kind = self._schema.field(column).type
                 raise self.malformed(f"column {column} holds {kind}, not numbers")
-        parts = [self._table.column(column).to_numpy() for column in columns]
+        numbers = np.empty((self._rows, len(columns)), dtype=np.float32)
         with np.errstate(over="ignore"):
-            numbers = np.stack([part.astype(np.float32) for part in parts], axis=1)
-        return self.check_finite(np.ascontiguousarray(numbers), columns)
+            for first, batch in self._batches(columns):
+                for place, column in enumerate(columns):
+                    part = batch[column].to_numpy(zero_copy_only=False)
+                    numbers[first : first + len(part), place] = part.astype(np.float32)
+        return self.check_finite(numbers, columns)
 
     def _stacked(self, column: str) -> Floats:
-        chunks = self._table.column(column)
-        lengths = np.concatenate(
-            [chunk.value_lengths().to_numpy(zero_copy_only=False) for chunk in chunks.chunks]
-        ).astype(np.float64)  # NaN where there is no list
-        odd = np.flatnonzero(lengths != lengths[0])
-        if np.isnan(lengths[0]) or lengths[0] == 0:
-            raise self.malformed(f"{column} is missing or empty", 0)
-        if len(odd):
-            there = lengths[odd[0]]
-            problem = "is missing" if np.isnan(there) else f"has {there:.0f} numbers"
-            raise self.malformed(
-                f"{column} {problem}, the first row has {lengths[0]:.0f}", int(odd[0])
-            )
-        with np.errstate(over="ignore"):
-            flat = [
-                np.asarray(chunk.flatten().to_numpy(zero_copy_only=False), dtype=np.float32)
-                for chunk in chunks.chunks
-            ]
-        return np.ascontiguousarray(np.concatenate(flat).reshape(len(lengths), -1))
+        numbers = None
+        for first, batch in self._batches([column]):
+            lists = batch[column]
+            lengths = lists.value_lengths().to_numpy(zero_copy_only=False).astype(np.float64)
+            if numbers is None:  # a length is NaN where there is no list
+                if np.isnan(lengths[0]) or lengths[0] == 0:
+                    raise self.malformed(f"{column} is missing or empty", 0)
+                numbers = np.empty((self._rows, int(lengths[0])), dtype=np.float32)
+            odd = np.flatnonzero(lengths != numbers.shape[1])
+            if len(odd):
+                there = lengths[odd[0]]
+                problem = "is missing" if np.isnan(there) else f"has {there:.0f} numbers"
+                raise self.malformed(
+                    f"{column} {problem}, the first row has {numbers.shape[1]}",
+                    first + int(odd[0]),
+                )
+            with np.errstate(over="ignore"):
+                flat = lists.flatten().to_numpy(zero_copy_only=False).astype(np.float32)
+            numbers[first : first + len(lengths)] = flat.reshape(len(lengths), -1)
+        assert numbers is not None
+        return numbers
+
+    def _batches(self, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Some rows of these columns at a time, and the number of the first row."""
+        first = 0
+        try:
+            for batch in self._file.iter_batches(BATCH, columns=list(columns)):
+                yield first, {column: batch.column(column) for column in columns}
+                first += batch.num_rows
+        except self._problems as error:
+            raise self._unreadable(error) from None
+
+    def _unreadable(self, error: Exception) -> UserError:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        return self.malformed(f"cannot be read as Parquet ({reason})")
 
 
 def read_table(path: Path) -> Table:

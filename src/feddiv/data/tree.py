@@ -1,12 +1,13 @@
 """A folder of images as a list of paths, and what in it was no image."""
 
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
-from feddiv.data.images.catalogue import some
+from feddiv.data.images.catalogue import NOT_THERE, some
 from feddiv.data.images.pixels import image_suffixes
 from feddiv.errors import UserError
 
@@ -51,18 +52,17 @@ class Tree:
             place = (*parts, entry.name)
             if entry.is_symlink() and not self._may_follow(entry, real[0]):
                 self.links.append("/".join(place))
-            elif entry.is_dir():
+            elif (kind := _kind(entry)) == "folder":
                 target = os.path.realpath(entry.path)
                 if target not in real:
                     self.folders.append(place)
                     self._walk(place, (*real, target))
-            elif os.path.splitext(entry.name)[1].lower() in image_suffixes():
+            elif _named_as_image(entry.name) and kind != "other":
                 self.images.append(place)
             else:
                 self.others.append("/".join(place))
 
     def _may_follow(self, entry: "os.DirEntry[str]", root: str) -> bool:
-        """A link to nothing is an image that cannot be read: it will be named."""
         target = os.path.realpath(entry.path)
         return self.follow_links or os.path.commonpath([root, target]) == root
 
@@ -87,3 +87,24 @@ class Tree:
                 f"files that are no images, left out: {len(self.others):,} ({some(self.others)})"
             )
         return notes
+
+
+def _kind(entry: "os.DirEntry[str]") -> Literal["folder", "file", "nothing", "other"]:
+    """What a name stands for; pipes and devices are other things, which nobody may wait for.
+
+    A link to nothing, or to itself, is an image that cannot be read: it will be named.
+    """
+    try:
+        # is_dir and is_file know it without asking the disk, but do not tell why a link fails.
+        mode = os.stat(entry.path).st_mode if entry.is_symlink() else None
+    except OSError as error:
+        if error.errno in NOT_THERE:
+            return "nothing"
+        raise
+    if entry.is_dir() if mode is None else stat.S_ISDIR(mode):
+        return "folder"
+    return "file" if (entry.is_file() if mode is None else stat.S_ISREG(mode)) else "other"
+
+
+def _named_as_image(name: str) -> bool:
+    return os.path.splitext(name)[1].lower() in image_suffixes()

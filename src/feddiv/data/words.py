@@ -12,10 +12,29 @@ TRAIN: Final = ("train", "training")
 TEST: Final = ("test", "testing", "val", "valid", "validation")
 
 
-def test_word(words: Iterable[str]) -> str | None:
-    """Which of these words names the test set, if any does."""
-    found = set(words)
-    return next((word for word in TEST if word in found), None)
+def is_train(name: str) -> bool:
+    """Whether a name, in capitals or not, is that of the training set."""
+    return name.casefold() in TRAIN
+
+
+def is_split(name: str) -> bool:
+    """Whether a name is that of the training set or of a test set."""
+    return name.casefold() in TRAIN + TEST
+
+
+def test_name(names: Iterable[str], where: str) -> str | None:
+    """Which of these names is that of the test set, if any is."""
+    found: dict[str, str] = {}
+    for name in names:
+        twin = found.setdefault(name.casefold(), name)
+        if twin != name and is_split(name):
+            raise UserError(f"{where}: there are both {twin} and {name}; rename one")
+    return next((found[word] for word in TEST if word in found), None)
+
+
+def composed(name: str) -> str:
+    """A name in Unicode's composed form, whatever form it was typed in."""
+    return unicodedata.normalize("NFC", name)
 
 
 def one_spelling(names: Iterable[str], what: str) -> dict[str, str]:
@@ -27,7 +46,7 @@ def one_spelling(names: Iterable[str], what: str) -> dict[str, str]:
             name.encode("utf-8")
         except UnicodeEncodeError:
             raise UserError(f"{what} {shown(name)}: the name is not UTF-8; rename it") from None
-        form = unicodedata.normalize("NFC", name)
+        form = composed(name)
         if by_form.setdefault(form, name) != name:
             codes = " and ".join(ascii(each) for each in sorted((by_form[form], name)))
             raise UserError(

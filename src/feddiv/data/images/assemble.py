@@ -16,12 +16,11 @@ from feddiv.data.teller import Teller
 from feddiv.errors import UserError
 
 ALWAYS_FORGIVEN: Final = 10  # unreadable images; beyond that, a tenth
+DIM: Final = 1 / 8  # images of 16 bits none of which is brighter hold fewer bits than they say
 
 
 def assembled(catalogue: Catalogue, teller: Teller) -> Dataset:
     """Read the images, or find that they have been read before, and put the data set together."""
-    for note in catalogue.notes:
-        teller.note(note)
     size, channels, margin = catalogue.size, catalogue.channels, catalogue.margin
     stores = {"training images": PixelStore(catalogue.train.images, size + margin, channels)}
     if len(catalogue.test):
@@ -29,7 +28,8 @@ def assembled(catalogue: Catalogue, teller: Teller) -> Dataset:
     _make(stores, teller, size)
     train, *tests = (store.opened() for store in stores.values())
     test = tests[0] if tests else Pixels.none(size, channels)
-    _judge_unreadable([(catalogue.train.images, train), (catalogue.test.images, test)], teller)
+    _judge("training images", catalogue.train.images, train, teller)
+    _judge("test images", catalogue.test.images, test, teller)
 
     catalogue = catalogue.chosen(train.kept).chosen_test(test.kept)
     clients, holder = _clients(catalogue)
@@ -74,20 +74,19 @@ def _make(stores: dict[str, PixelStore], teller: Teller, size: int) -> None:
         raise UserError(f"{place}: cannot be written ({error.strerror or error})") from None
 
 
-def _judge_unreadable(opened: list[tuple[Images, Pixels]], teller: Teller) -> None:
+def _judge(what: str, images: Images, pixels: Pixels, teller: Teller) -> None:
     """A few images that cannot be read are left out and named; many are no accident."""
-    listed = sum(len(images) for images, _ in opened)
-    bad = [
-        f"{images.name(row)}: {reason}"
-        for images, pixels in opened
-        for row, reason in sorted(pixels.unreadable.items())
-    ]
-    if not bad:
-        return
-    which = f"{len(bad):,} of {listed:,} ({some(bad)})"
-    if len(bad) > max(ALWAYS_FORGIVEN, listed // 10):
-        raise UserError(f"images that cannot be read are more than a tenth: {which}")
-    teller.note(f"images that cannot be read, left out: {which}")
+    bad = [f"{images.name(row)}: {reason}" for row, reason in sorted(pixels.unreadable.items())]
+    if bad:
+        which = f"{len(bad):,} of {len(images):,} ({some(bad)})"
+        if len(bad) > max(ALWAYS_FORGIVEN, len(images) // 10):
+            raise UserError(f"{what} that cannot be read are more than a tenth: {which}")
+        teller.note(f"{what} that cannot be read, left out: {which}")
+    if pixels.reach is not None and pixels.reach < DIM:
+        teller.note(
+            f"{what} of more than 8 bits use no more than {pixels.reach:.1%} of their range and "
+            "become nearly black: spread their values over all 16 bits"
+        )
 
 
 def _clients(catalogue: Catalogue) -> tuple[tuple[str, ...], torch.Tensor | None]:

@@ -1,10 +1,12 @@
 """Samples that are known by name and not yet read: images in files, with their labels."""
 
+import errno
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +14,13 @@ from torch import Tensor
 
 from feddiv.data.splitting import Rows
 from feddiv.data.transform import Augment
+from feddiv.errors import UserError
+
+# That a path leads to no file will be seen when it does. Other failures say nothing about the file.
+NOT_THERE: Final = frozenset(
+    {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
+)
+WHOLE: Final = re.compile(r"-?[0-9]{1,18}")
 
 
 class Images(Protocol):
@@ -61,7 +70,12 @@ class Files:
             try:
                 facts = os.stat(self.root / name)
                 yield os.fsencode(f"{name}\0{facts.st_size}\0{facts.st_mtime_ns}")
-            except (OSError, ValueError):
+            except ValueError:  # a zero byte in the name
+                yield os.fsencode(f"{name}\0-")
+            except OSError as error:
+                if error.errno not in NOT_THERE:
+                    path, reason = shown(str(self.root / name)), error.strerror or error
+                    raise UserError(f"{path}: cannot be read ({reason})") from None
                 yield os.fsencode(f"{name}\0-")
 
 
@@ -129,7 +143,7 @@ class Catalogue:
 def numbered(names: Sequence[str]) -> tuple[tuple[str, ...], npt.NDArray[np.int64]]:
     """Sorted distinct names, and the number of each entry; whole numbers sort by value."""
     found = set(names)
-    whole = all(name.isascii() and name.lstrip("-").isdigit() for name in found)
+    whole = all(WHOLE.fullmatch(name) for name in found)
     ordered = sorted(found, key=lambda name: (int(name), name)) if whole else sorted(found)
     place = {name: number for number, name in enumerate(ordered)}
     return tuple(ordered), np.array([place[name] for name in names], dtype=np.int64)

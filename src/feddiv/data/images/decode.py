@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from feddiv.data.images.catalogue import Images
-from feddiv.data.images.pixels import pixels
+from feddiv.data.images.catalogue import NOT_THERE, Images
+from feddiv.data.images.pixels import pixels_and_reach
 from feddiv.data.statistics import value_counts
 from feddiv.errors import UserError
 from feddiv.interrupts import left_to_parent
@@ -26,11 +26,16 @@ AHEAD: Final = 4  # blocks per process that may be under way
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Rows up to `end` are on the disk, but for those that could not be read."""
+    """Rows up to `end` are on the disk, but for those that could not be read.
+
+    `reach` is the largest value, from 0 to 1, of images that have more than eight bits, None where
+    there are none.
+    """
 
     end: int
     counts: npt.NDArray[np.int64]
     unreadable: dict[int, str]
+    reach: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,18 +51,30 @@ class Decoder:
         """Decode the block that begins at this row."""
         end = min(first + BLOCK, len(self.images))
         rows = np.zeros((end - first, self.side, self.side, self.channels), dtype=np.uint8)
-        unreadable = {}
+        unreadable, reach = {}, None
         for row in range(first, end):
             try:
                 content = self.images.content(row)
-                rows[row - first] = pixels(content, self.side, self.side, self.channels)
+                found = pixels_and_reach(content, self.side, self.side, self.channels)
+                rows[row - first] = found[0]
+                reach = farthest(reach, found[1])
             except Exception as problem:  # Pillow raises whatever its decoders stumble over
+                if _may_pass(problem):
+                    raise UserError(
+                        f"{self.images.name(row)}: cannot be read now ({_reason(problem)}); the "
+                        "image may be whole, so it is not left out: repair that and try again"
+                    ) from None
                 unreadable[row] = _reason(problem)
         with self.file.open("r+b") as file:
             file.seek(first * rows[0].nbytes)
             file.write(rows.data)
         readable = [row - first for row in range(first, end) if row not in unreadable]
-        return Block(end, value_counts(rows[readable]), unreadable)
+        return Block(end, value_counts(rows[readable]), unreadable, reach)
+
+
+def farthest(*reaches: float | None) -> float | None:
+    """The largest of those that are there."""
+    return max((reach for reach in reaches if reach is not None), default=None)
 
 
 def blocks(decoder: Decoder, first: int) -> Iterator[Block]:
@@ -112,12 +129,21 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def _may_pass(problem: Exception) -> bool:
+    """Whether it is the machine that failed (rights, disk, open files, memory), not the image."""
+    if isinstance(problem, OSError):  # Pillow's own have no number
+        return problem.errno is not None and problem.errno not in NOT_THERE
+    return isinstance(problem, MemoryError)
+
+
 def _reason(problem: Exception) -> str:
     """In a few words; Pillow names the whole path, or an object in memory."""
     if isinstance(problem, FileNotFoundError):
         return "there is no such file"
     if isinstance(problem, OSError) and problem.strerror:
         return problem.strerror
+    if isinstance(problem, MemoryError):
+        return "out of memory"
     if type(problem).__name__ == "UnidentifiedImageError":
         return "not an image that Pillow knows"
     if type(problem).__name__ == "DecompressionBombError":

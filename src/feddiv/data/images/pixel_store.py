@@ -1,8 +1,9 @@
 """Images decoded and resized once, into a file that all processes map and nobody holds whole.
 
-A store is a folder named after what is in it: `pixels` (uint8 [N,H,W,C], nothing else) and, written
-last, `about.json`. A store that is being made has `pixels.part` and `progress.json` instead, and is
-gone on with after a kill.
+A store is a folder named after what is in it: `about.json` and, named so last, `pixels` (uint8
+[N,H,W,C], nothing else). A store that is being made has `pixels.part` and `progress.json` instead,
+and is gone on with after a kill. Where images cannot be read, the last ones take their places: that
+moves as few rows as there are gaps.
 """
 
 import hashlib
@@ -11,7 +12,7 @@ import mmap
 import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,22 +24,23 @@ import torch
 from torch import Tensor
 
 from feddiv.data.images.catalogue import Images
-from feddiv.data.images.decode import Decoder, blocks
+from feddiv.data.images.decode import Decoder, blocks, farthest
 from feddiv.data.places import cache_folder
 from feddiv.data.teller import Teller
 from feddiv.errors import UserError
 from feddiv.files import Lock, settle, write_json
 
-VERSION: Final = 1  # of the rules by which a file becomes pixels
+VERSION: Final = 2  # of the rules by which a file becomes pixels
 SAVED_EVERY: Final = 15.0  # seconds between notes of how far it is
 
 
 @dataclass(frozen=True, eq=False)
 class Pixels:
-    """Images that could be read, in their old order.
+    """Images that could be read.
 
     `kept` are their rows in the list, `unreadable` the other rows with reasons; `counts` is how
-    often each value occurs in each channel, int64 [C,256].
+    often each value occurs in each channel, int64 [C,256]. `reach` is the largest value, from 0 to
+    1, of images that had more than eight bits, None where there are none.
     """
 
     inputs: Tensor
@@ -46,6 +48,7 @@ class Pixels:
     kept: npt.NDArray[np.int64]
     unreadable: dict[int, str]
     counts: npt.NDArray[np.int64]
+    reach: float | None = None
 
     @classmethod
     def none(cls, side: int, channels: int) -> "Pixels":
@@ -60,15 +63,22 @@ class _Progress:
     done: int
     counts: npt.NDArray[np.int64]
     unreadable: dict[int, str] = field(default_factory=dict)
+    reach: float | None = None
 
     def tree(self) -> dict[str, Any]:
         bad = {str(row): reason for row, reason in self.unreadable.items()}
-        return {"done": self.done, "counts": self.counts.tolist(), "unreadable": bad}
+        return {
+            "done": self.done,
+            "counts": self.counts.tolist(),
+            "unreadable": bad,
+            "reach": self.reach,
+        }
 
     @classmethod
     def of(cls, tree: dict[str, Any]) -> "_Progress":
         bad = {int(row): str(reason) for row, reason in tree["unreadable"].items()}
-        return cls(int(tree["done"]), np.array(tree["counts"], dtype=np.int64), bad)
+        reach = None if tree["reach"] is None else float(tree["reach"])
+        return cls(int(tree["done"]), np.array(tree["counts"], dtype=np.int64), bad, reach)
 
 
 class PixelStore:
@@ -108,9 +118,11 @@ class PixelStore:
             # torch would rather have a writable map, which the kernel refuses beyond its memory.
             warnings.filterwarnings("ignore", message="The given buffer is not writable")
             flat = torch.frombuffer(pages, dtype=torch.uint8)
-        kept = np.setdiff1d(np.arange(len(self.images)), np.array(list(about.unreadable), int))
+        kept = np.arange(rows)
+        for gap, row in _moves(len(self.images), about.unreadable):
+            kept[gap] = row
         inputs = flat.view(rows, self.side, self.side, self.channels)
-        return Pixels(inputs, pages, kept, about.unreadable, about.counts)
+        return Pixels(inputs, pages, kept, about.unreadable, about.counts, about.reach)
 
     def make(self, teller: Teller, what: str) -> None:
         """Decode what is not there yet; one process does so, others wait for it."""
@@ -129,23 +141,45 @@ class PixelStore:
             lock.release()
 
     def _about(self) -> _Progress | None:
-        try:
-            about = _Progress.of(json.loads((self.folder / "about.json").read_text()))
-            size = (self.folder / "pixels").stat().st_size
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        about, size = self._noted("about.json", "pixels")
+        if about is None:
             return None
         rows = len(self.images) - len(about.unreadable)
         return about if rows and size == rows * self.row_bytes else None
 
+    def _noted(self, notes: str, pixels: str) -> tuple[_Progress | None, int]:
+        """What is noted about a file of pixels, and its size; nothing where either is not there.
+
+        A disk that fails to answer is no reason to make a store anew, so that is an error.
+        """
+        try:
+            progress = _Progress.of(json.loads((self.folder / notes).read_text()))
+            size = (self.folder / pixels).stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None, 0
+        except (ValueError, KeyError, TypeError, AttributeError):  # malformed
+            return None, 0
+        except OSError as error:
+            raise UserError(
+                f"{self.folder}: cannot be read ({error.strerror or error}); it holds images that "
+                "have been read before"
+            ) from None
+        rows = range(len(self.images))
+        whole = progress.counts.shape == (self.channels, 256) and progress.done <= len(rows)
+        return (
+            progress if whole and all(row in rows for row in progress.unreadable) else None
+        ), size
+
     def _write(self, report: Callable[[int], None]) -> None:
         part, notes = self.folder / "pixels.part", self.folder / "progress.json"
-        progress = self._begun(part, notes)
+        progress = self._begun(part)
         saved = time.monotonic()
         decoder = Decoder(self.images, part, self.side, self.channels)
         for block in blocks(decoder, progress.done):
             progress.done = block.end
             progress.counts += block.counts
             progress.unreadable |= block.unreadable
+            progress.reach = farthest(progress.reach, block.reach)
             report(progress.done)
             if time.monotonic() - saved > SAVED_EVERY:
                 settle(part)
@@ -156,20 +190,22 @@ class PixelStore:
             raise UserError(
                 f"{self.images.name(row)}: {reason}; none of {len(self.images)} images can be read"
             )
-        notes.unlink(missing_ok=True)  # from here on the rows move
+        settle(part)
+        write_json(notes, progress.tree())  # from here on a kill costs nothing
         self._close_gaps(part, progress)
         settle(part)
-        os.replace(part, self.folder / "pixels")
         write_json(self.folder / "about.json", progress.tree())
+        os.replace(part, self.folder / "pixels")
+        notes.unlink(missing_ok=True)
 
-    def _begun(self, part: Path, notes: Path) -> _Progress:
+    def _begun(self, part: Path) -> _Progress:
         """How far an earlier process came with the same images."""
-        try:
-            progress = _Progress.of(json.loads(notes.read_text()))
-            if part.stat().st_size == len(self.images) * self.row_bytes:
+        progress, size = self._noted("progress.json", part.name)
+        if progress is not None:
+            rows = len(self.images)
+            closed = rows - len(progress.unreadable) if progress.done == rows else rows
+            if size in (rows * self.row_bytes, closed * self.row_bytes):
                 return progress
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            pass
         for old in ("about.json", "pixels", "progress.json"):
             (self.folder / old).unlink(missing_ok=True)
         with part.open("wb") as file:
@@ -177,16 +213,24 @@ class PixelStore:
         return _Progress(0, np.zeros((self.channels, 256), dtype=np.int64))
 
     def _close_gaps(self, part: Path, progress: _Progress) -> None:
-        """Move rows up over those that could not be read."""
-        if not progress.unreadable:
-            return
-        bad, to = set(progress.unreadable), min(progress.unreadable)
+        """Put the last rows where rows could not be read; doing so again changes nothing."""
+        left = (len(self.images) - len(progress.unreadable)) * self.row_bytes
         with part.open("r+b") as file:
-            for row in range(to, len(self.images)):
-                if row not in bad:
-                    file.seek(row * self.row_bytes)
-                    content = file.read(self.row_bytes)
-                    file.seek(to * self.row_bytes)
-                    file.write(content)
-                    to += 1
-            file.truncate(to * self.row_bytes)
+            if file.seek(0, os.SEEK_END) == left:
+                return
+            for gap, row in _moves(len(self.images), progress.unreadable):
+                file.seek(row * self.row_bytes)
+                content = file.read(self.row_bytes)
+                file.seek(gap * self.row_bytes)
+                file.write(content)
+            file.flush()
+            settle(part)  # rows are cut off only when they are elsewhere
+            file.truncate(left)
+
+
+def _moves(rows: int, unreadable: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """For every gap among the rows that stay the row that takes its place."""
+    bad = set(unreadable)
+    left = rows - len(bad)
+    last = (row for row in range(left, rows) if row not in bad)
+    return zip(sorted(gap for gap in bad if gap < left), last, strict=True)

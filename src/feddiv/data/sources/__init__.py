@@ -142,6 +142,9 @@ def load_dataset(
             )
     else:
         data = _without_test(options, source)
+    teller = teller or Teller()
+    for note in data.notes:
+        teller.note(note)
     if options.augment is not None:
         _check_augment(options.augment, data.input_shape)
         data = replace(data, augment=options.augment)
@@ -151,7 +154,7 @@ def load_dataset(
     if options.test_images is not None:
         kept = _choose(len(data.test), options.test_images, "test_images", seed_streams)
         data = data.chosen_test(kept)
-    return assembled(data, teller or Teller()) if isinstance(data, Catalogue) else data
+    return assembled(data, teller) if isinstance(data, Catalogue) else data
 
 
 def _without_test(options: DataOptions, source: Source) -> Dataset | Catalogue:

@@ -5,12 +5,12 @@ import torch
 from sklearn.datasets import load_digits
 
 from feddiv.data.options import DataOptions
+from feddiv.data.splitting import SPLIT_SEED
 from feddiv.data.statistics import image_statistics
 from feddiv.data.store import Dataset, Split
 from feddiv.data.transform import Augment
 
 TEST_IMAGES = 360
-SPLIT_SEED = 2024
 
 
 def load(options: DataOptions) -> Dataset:

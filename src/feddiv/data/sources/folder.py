@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Final, Literal
 
 from feddiv.data.images.catalogue import Catalogue, Files, Listed, numbered, some
+from feddiv.data.images.own import own_catalogue
 from feddiv.data.options import DataOptions
-from feddiv.data.splitting import Rows, some_held_out
-from feddiv.data.transform import Augment
+from feddiv.data.splitting import Rows
 from feddiv.data.tree import Parts, Tree
-from feddiv.data.words import TEST, TRAIN, one_spelling, test_word
+from feddiv.data.words import is_split, is_train, one_spelling, test_name
 from feddiv.errors import UserError
 
 TAKES: Final = frozenset({"path", "test_share", "size", "channels", "layout", "follow_links"})
-SIZE: Final = 64
 
 Layout = Literal["class", "client"]
 
@@ -57,26 +56,17 @@ def load(options: DataOptions) -> Catalogue:
             f"data.path={tree.root}: only one class, {classes[0]}; at least 2 are needed"
         )
     notes += _odd_classes(tree, layout, train_folder, test_folder, train, test)
-    size = options.size or SIZE
-    listed = Listed(_files(tree.root, train), numbers[: len(train)])
     clients, holder = _clients(train, layout)
-    if test:
-        held = Listed(_files(tree.root, test), numbers[len(train) :])
-    else:
-        kept, rest = some_held_out(listed.labels, options.test_share, f"data.path={tree.root}")
-        listed, held = listed.chosen(kept), listed.chosen(rest)
-        holder = None if holder is None else holder[kept]
-    return Catalogue(
-        name="folder",
-        classes=classes,
-        train=listed,
-        test=held,
-        size=size,
-        channels=options.channels,
-        augment=Augment(pad=size // 8),
+    return own_catalogue(
+        "folder",
+        options,
+        f"data.path={tree.root}",
+        classes,
+        Listed(_files(tree.root, train), numbers[: len(train)]),
+        Listed(_files(tree.root, test), numbers[len(train) :]) if test else None,
         clients=clients,
         holder=holder,
-        notes=tuple(notes),
+        notes=notes,
     )
 
 
@@ -87,10 +77,10 @@ def _split_folders(tree: Tree, notes: list[str]) -> tuple[str, str | None]:
     be the class of trains.
     """
     top = tree.top()
-    special = [name for name in top if name in TRAIN + TEST]
+    special = [name for name in top if is_split(name)]
     others = [name for name in top if name not in special]
-    train = [name for name in special if name in TRAIN]
-    test = test_word(special)
+    train = [name for name in special if is_train(name)]
+    test = test_name(special, f"data.path={tree.root}")
     if others and not (train and test):
         return "", None
     if others:
@@ -128,6 +118,7 @@ def _found(
             )
     if layout == "client":
         _check_depth(tree, images)
+    _refuse_splits_below(tree, images)
     return [_image(below, parts, layout) for parts in images], layout
 
 
@@ -136,6 +127,17 @@ def _check_depth(tree: Tree, images: list[Parts]) -> None:
         if len(parts) != 3:
             raise UserError(
                 f"data.layout=client: {'/'.join(parts)} in {tree.root} is not client/class/image"
+            )
+
+
+def _refuse_splits_below(tree: Tree, images: list[Parts]) -> None:
+    """Below clients or classes a split would be taken for a class, and its images be learned."""
+    for parts in images:
+        word = next((part for part in parts[:-1] if is_split(part)), None)
+        if len(parts) > 2 and word is not None:
+            raise UserError(
+                f"data.path={tree.root}: {word}/ in {'/'.join(parts)} is neither a client nor a "
+                "class; train/ and test/ lie above all others: move it there, or rename it"
             )
 
 

@@ -8,17 +8,16 @@ from typing import Any, Final
 import numpy as np
 
 from feddiv.data.images.catalogue import Catalogue, Listed, numbered
-from feddiv.data.options import DataOptions
-from feddiv.data.splitting import Rows, some_held_out
-from feddiv.data.transform import Augment
-from feddiv.data.words import TRAIN, test_word
+from feddiv.data.images.own import own_catalogue
+from feddiv.data.options import USUAL_COLUMNS, DataOptions
+from feddiv.data.splitting import Rows
+from feddiv.data.words import composed, is_train, one_spelling, test_name
 from feddiv.errors import UserError
 
 TAKES: Final = frozenset(
     {"path", "hub", "test_share", "size", "channels"}
     | {f"columns.{role}" for role in ("image", "label", "client", "true_label")}
 )
-SIZE: Final = 64
 SAVED: Final = ("dataset_dict.json", "dataset_info.json")  # by save_to_disk
 
 
@@ -58,42 +57,49 @@ class HubImages:
 def load(options: DataOptions) -> Catalogue:
     """The train split and the test split, or where there is none a fifth of the first."""
     where, splits = _splits(options)
-    names = [name for name in splits if name in TRAIN] or list(splits)[: len(splits) == 1]
+    names = [name for name in splits if is_train(name)] or list(splits)[: len(splits) == 1]
     if not names:
         raise UserError(f"{where}: has no split train, only {', '.join(splits)}")
-    train_name, test_name = names[0], test_word(splits)
-    if test_name == train_name:
-        test_name = None
-    used = {name: splits[name] for name in (train_name, test_name) if name is not None}
+    learned, tested = names[0], test_name(splits, where)
+    if tested == learned:
+        tested = None
+    used = {name: splits[name] for name in (learned, tested) if name is not None}
 
-    image = _image_column(where, splits[train_name], options.columns.image)
-    label, classes, labels = _labels(where, used, options.columns.label)
+    columns, train = options.columns, splits[learned]
+    client = _column_of("client", columns.client, train)
+    true_label = _column_of("true_label", columns.true_label, train)
+    image = _image_column(where, train, columns.image)
+    label, classes, labels = _labels(where, used, columns.label, true_label)
     listed = {
         name: Listed(_images(split, image, name), labels[name]) for name, split in used.items()
     }
-    train = listed[train_name]
-    truth = _truth(where, splits[train_name], options.columns.true_label, label, classes)
-    clients, holder = _clients(where, splits[train_name], options.columns.client)
-    if test_name is None:
-        kept, rest = some_held_out(train.labels, options.test_share, where)
-        judged = train.labels if truth is None else truth
-        train, test = train.chosen(kept), Listed(train.images.chosen(rest), judged[rest])
-        truth, holder = (None if each is None else each[kept] for each in (truth, holder))
-    else:
-        test = listed[test_name]
-    size = options.size or SIZE
-    return Catalogue(
-        name="huggingface",
-        classes=classes,
-        train=train,
-        test=test,
-        size=size,
-        channels=options.channels,
-        augment=Augment(pad=size // 8),
+    truth = None
+    if true_label is not None:
+        truth = _truth(where, train, true_label, label, classes, missing=False)
+    if tested is not None:
+        judge = _column_of("true_label", columns.true_label, splits[tested])
+        if judge is not None and judge in splits[tested].features:
+            true = _truth(where, splits[tested], judge, label, classes, missing=True)
+            given = listed[tested]
+            listed[tested] = Listed(given.images, np.where(true < 0, given.labels, true))
+    clients, holder = _clients(where, train, client)
+    return own_catalogue(
+        "huggingface",
+        options,
+        where,
+        classes,
+        listed[learned],
+        None if tested is None else listed[tested],
         truth=truth,
         clients=clients,
         holder=holder,
     )
+
+
+def _column_of(role: str, wanted: str | None, split: Any) -> str | None:
+    """The column that is named, else the usual one if it is there."""
+    usual = (name for name in USUAL_COLUMNS[role] if name in split.features)
+    return wanted if wanted is not None else next(usual, None)
 
 
 def _splits(options: DataOptions) -> tuple[str, dict[str, Any]]:
@@ -165,14 +171,18 @@ def _images(split: Any, column: str, name: str) -> HubImages:
 
 
 def _labels(
-    where: str, splits: dict[str, Any], wanted: str | None
+    where: str, splits: dict[str, Any], wanted: str | None, truth: str | None
 ) -> tuple[str, tuple[str, ...], dict[str, Rows]]:
-    """The label column, the class names, and the class numbers of every split."""
+    """The label column, the class names, and the class numbers of every split.
+
+    `truth` is a column that holds classes too.
+    """
     import datasets
 
     features = next(iter(splits.values())).features
     typed = [name for name, kind in features.items() if isinstance(kind, datasets.ClassLabel)]
-    column = wanted or (typed[0] if len(typed) == 1 else "label")
+    free = [name for name in typed if name != truth]
+    column = wanted or (free[0] if len(free) == 1 else "label")
     if column not in features:
         raise UserError(
             f"{where}: label column {column!r} is not there; set data.columns.label to one of "
@@ -188,7 +198,8 @@ def _labels(
                 raise UserError(f"{where}: {name} row {wrong[0]} has no label")
     else:
         texts = [str(value) for each in values.values() for value in each]
-        classes, flat = numbered(texts)
+        spelled = one_spelling(sorted(set(texts)), f"{where}: class")
+        classes, flat = numbered([spelled[text] for text in texts])
         parts = np.split(flat, np.cumsum([len(each) for each in values.values()])[:-1])
         numbers = dict(zip(values, parts, strict=True))
     if len(classes) < 2:
@@ -197,18 +208,22 @@ def _labels(
 
 
 def _truth(
-    where: str, split: Any, column: str | None, label: str, classes: tuple[str, ...]
-) -> Rows | None:
-    if column is None:
-        return None
-    values = _column(where, split, column)
+    where: str, split: Any, column: str, label: str, classes: tuple[str, ...], *, missing: bool
+) -> Rows:
+    """Class numbers; -1 where there is none, if values may be missing."""
+    values = _column(where, split, column, missing=missing)
+    typed = _class_names(split, label) is not None
+    numbers = typed and all(isinstance(value, int | None) for value in values)
     place: dict[Any, int] = {name: number for number, name in enumerate(classes)}
-    if _class_names(split, label) is not None and isinstance(values[0], int):
+    if numbers:
         if _class_names(split, column) not in (None, list(classes)):
             raise UserError(f"{where}: {column} and {label} have different class names")
         place = {number: number for number in range(len(classes))}
     else:
-        values = [str(value) for value in values]
+        place = {composed(name): number for name, number in place.items()}
+        values = [None if value is None else composed(str(value)) for value in values]
+    if missing:
+        place |= {None: -1, "": -1, -1: -1}  # the last is how the package says so
     for row, value in enumerate(values):
         if value not in place:
             raise UserError(f"{where}: true label {value!r} of row {row} is not one of the classes")
@@ -222,14 +237,16 @@ def _class_names(split: Any, column: str) -> list[str] | None:
 def _clients(where: str, split: Any, column: str | None) -> tuple[tuple[str, ...], Rows | None]:
     if column is None:
         return (), None
-    return numbered([str(value) for value in _column(where, split, column)])
+    names = [str(value) for value in _column(where, split, column)]
+    spelled = one_spelling(sorted(set(names)), f"{where}: client")
+    return numbered([spelled[name] for name in names])
 
 
-def _column(where: str, split: Any, column: str) -> list[Any]:
-    """All values of a column, none of them missing."""
+def _column(where: str, split: Any, column: str, *, missing: bool = False) -> list[Any]:
+    """All values of a column, none of them missing unless they may."""
     if column not in split.features:
         raise UserError(f"{where}: has no column {column!r}, only {', '.join(split.features)}")
     values = split.select_columns([column]).to_dict()[column]
-    if None in values:
+    if None in values and not missing:
         raise UserError(f"{where}: row {values.index(None)} has no {column}")
     return list(values)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from feddiv.data.archives import Arrays, read_npz
+from feddiv.data.archives import Arrays, described, read_npz
 from feddiv.data.options import DataOptions
 from feddiv.data.splitting import FIFTH, Rows, hold_out
 from feddiv.data.statistics import feature_statistics, image_statistics
@@ -53,7 +53,8 @@ def build_dataset(arrays: Arrays, name: str, test_share: float | None) -> Datase
         _check_length(y_test, "y_test", x_test, "x_test")
         if x_test.dtype != x.dtype or x_test.shape[1:] != x.shape[1:]:
             raise Malformed(
-                f"x_test is {_kind(arrays['x_test'])}, which does not fit x, {_kind(arrays['x'])}"
+                f"x_test is {described(arrays['x_test'])}, which does not fit x, "
+                f"{described(arrays['x'])}"
             )
         y = labels["y"]
     else:
@@ -98,7 +99,7 @@ def _inputs(arrays: Arrays, name: str) -> npt.NDArray[Any]:
     """uint8 [N,H,W,C] or float32 [N,D]."""
     array = arrays[name]
     if array.ndim == 0 or array.size == 0:
-        raise Malformed(f"{name} is empty ({_kind(array)})")
+        raise Malformed(f"{name} is empty ({described(array)})")
     if array.dtype == np.uint8 and array.ndim in (3, 4):
         return np.ascontiguousarray(array if array.ndim == 4 else array[..., None])
     if array.dtype.kind == "f" and array.ndim == 2:
@@ -109,7 +110,7 @@ def _inputs(arrays: Arrays, name: str) -> npt.NDArray[Any]:
             raise Malformed(f"{name} holds a value that is not finite in float32, in row {row}")
         return features
     raise Malformed(
-        f"{name} is {_kind(array)}; allowed are images, uint8 [N,H,W] or [N,H,W,C], "
+        f"{name} is {described(array)}; allowed are images, uint8 [N,H,W] or [N,H,W,C], "
         "and feature vectors, float [N,D]"
     )
 
@@ -119,7 +120,7 @@ def _labels(arrays: Arrays) -> tuple[tuple[str, ...], dict[str, Rows]]:
     given = {name: arrays[name] for name in LABELS if name in arrays}
     for name, array in given.items():
         if array.ndim != 1 or array.dtype.kind not in "iuU":
-            raise Malformed(f"{name} is {_kind(array)}; labels are integers or strings, [N]")
+            raise Malformed(f"{name} is {described(array)}; labels are integers or strings, [N]")
     texts = [name for name, array in given.items() if array.dtype.kind == "U"]
     if texts and len(texts) < len(given):
         raise Malformed(f"{' and '.join(given)} mix integer and string labels")
@@ -158,7 +159,7 @@ def _numbers(name: str, array: npt.NDArray[Any], classes: tuple[str, ...]) -> Ro
 
 def _class_names(array: npt.NDArray[Any]) -> tuple[str, ...]:
     if array.ndim != 1 or array.dtype.kind != "U":
-        raise Malformed(f"classes is {_kind(array)}; names are strings, [C]")
+        raise Malformed(f"classes is {described(array)}; names are strings, [C]")
     if len(np.unique(array)) != len(array):
         raise Malformed("classes holds a name twice")
     return tuple(str(name) for name in array)
@@ -167,7 +168,3 @@ def _class_names(array: npt.NDArray[Any]) -> tuple[str, ...]:
 def _check_length(labels: Rows, name: str, inputs: npt.NDArray[Any], of: str) -> None:
     if len(labels) != len(inputs):
         raise Malformed(f"{name} has {len(labels)} labels for {len(inputs)} rows of {of}")
-
-
-def _kind(array: npt.NDArray[Any]) -> str:
-    return f"{array.dtype} {list(array.shape)}"

@@ -14,10 +14,11 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset as TorchDataset
 
-from feddiv.data.archives import Arrays
+from feddiv.data.archives import Arrays, described
 from feddiv.data.options import DataOptions
 from feddiv.data.sources.npz import Malformed, build_dataset
 from feddiv.data.store import Dataset
+from feddiv.data.words import one_spelling
 from feddiv.errors import UserError
 
 Clients = Sequence[TorchDataset[Any]] | Mapping[str, TorchDataset[Any]]
@@ -64,7 +65,13 @@ def brought(
 
 def _named(clients: Clients) -> dict[str, TorchDataset[Any]]:
     if isinstance(clients, Mapping):
-        named = {str(name): each for name, each in clients.items()}
+        named = {}
+        for name, each in clients.items():
+            if str(name) in named:
+                raise UserError(f"clients has the name {str(name)!r} twice, as text and as number")
+            named[str(name)] = each
+        spelled = one_spelling(named, "clients: name")
+        named = {spelled[name]: each for name, each in named.items()}
     elif isinstance(clients, Sequence) and not isinstance(clients, str):
         named = {str(number): each for number, each in enumerate(clients)}
     else:
@@ -100,7 +107,7 @@ def _read(
             inputs = np.empty((total, *sample.shape), sample.dtype)
         if sample.shape != inputs.shape[1:] or sample.dtype != inputs.dtype:
             raise UserError(
-                f"{where} is {_kind(sample)}, where the first one is "
+                f"{where} is {described(sample)}, where the first one is "
                 f"{inputs.dtype} {list(inputs.shape[1:])}; all have to be alike"
             )
         inputs[len(labels)] = sample
@@ -146,7 +153,7 @@ def _sample(sample: Any, where: str) -> npt.NDArray[Any]:
         return array.astype(np.float32)
     if array.ndim not in (2, 3) or (array.dtype != np.uint8 and array.dtype.kind != "f"):
         raise UserError(
-            f"{where} is {_kind(array)}; give an image (uint8, or float from 0 to 1) "
+            f"{where} is {described(array)}; give an image (uint8, or float from 0 to 1) "
             "or a vector (float)"
         )
     return _pixels(_channels_last(array, where, first=channels_first), where)
@@ -158,7 +165,7 @@ def _channels_last(array: npt.NDArray[Any], where: str, *, first: bool) -> npt.N
         return array[..., None]
     ends = (array.shape[0] in CHANNELS, array.shape[2] in CHANNELS)
     if not any(ends):
-        raise UserError(f"{where} is {_kind(array)}; an image has 1, 3 or 4 channels")
+        raise UserError(f"{where} is {described(array)}; an image has 1, 3 or 4 channels")
     leading = ends[0] and (first or not ends[1])
     return np.moveaxis(array, 0, 2) if leading else array
 
@@ -181,7 +188,3 @@ def _label(label: Any, where: str) -> int | str:
     if isinstance(label, bool) or not isinstance(label, int | str):
         raise UserError(f"{where} has the label {label!r}; give a class number or a name")
     return label
-
-
-def _kind(array: npt.NDArray[Any]) -> str:
-    return f"{array.dtype} {list(array.shape)}"

@@ -1,6 +1,5 @@
 """Somebody's own samples, listed in a table: paths of images, or feature vectors, and labels."""
 
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -9,24 +8,17 @@ import numpy as np
 import torch
 
 from feddiv.data.images.catalogue import Catalogue, Files, Listed, numbered, some
-from feddiv.data.options import Columns, DataOptions
+from feddiv.data.images.own import own_catalogue
+from feddiv.data.options import USUAL_COLUMNS, Columns, DataOptions
 from feddiv.data.splitting import Rows, some_held_out
 from feddiv.data.statistics import feature_statistics
 from feddiv.data.store import Dataset, Split
 from feddiv.data.tables import Table, read_table
 from feddiv.data.transform import Augment
-from feddiv.data.words import TEST, TRAIN, one_spelling, test_word
+from feddiv.data.words import TEST, TRAIN, composed, is_split, is_train, one_spelling, test_name
 from feddiv.errors import UserError
 
 TAKES: Final = frozenset({"path", "test_share", "size", "channels", "columns"})
-SIZE: Final = 64
-USUAL: Final = {
-    "image": ("image", "path", "file", "file_name", "filename"),
-    "label": ("label",),
-    "client": ("client",),
-    "split": ("split",),
-    "true_label": ("true_label",),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +68,7 @@ def load(options: DataOptions) -> Dataset | Catalogue:
 def _roles(table: Table, columns: Columns) -> dict[str, str]:
     """The column of every role that is there: the one that is named, else the usual one."""
     roles: dict[str, str] = {}
-    for role, usual in USUAL.items():
+    for role, usual in USUAL_COLUMNS.items():
         wanted = getattr(columns, role)
         if wanted is not None and wanted not in table.names:
             raise table.malformed(
@@ -102,15 +94,13 @@ def _images(table: Table, roles: dict[str, str], options: DataOptions) -> Catalo
     if "" in paths:
         raise table.malformed(f"{roles['image']} is missing", paths.index(""))
     files = Files(table.path.parent, tuple(paths))
-    size = options.size or SIZE
-    return Catalogue(
-        name="table",
-        classes=sheet.classes,
-        train=Listed(files.chosen(sheet.train), sheet.labels[sheet.train]),
-        test=Listed(files.chosen(sheet.test), sheet.test_labels),
-        size=size,
-        channels=options.channels,
-        augment=Augment(pad=size // 8),
+    return own_catalogue(
+        "table",
+        options,
+        f"data.path={table.path}",
+        sheet.classes,
+        Listed(files.chosen(sheet.train), sheet.labels[sheet.train]),
+        Listed(files.chosen(sheet.test), sheet.test_labels),
         truth=None if sheet.truth is None else sheet.truth[sheet.train],
         clients=sheet.clients,
         holder=sheet.holder,
@@ -118,7 +108,8 @@ def _images(table: Table, roles: dict[str, str], options: DataOptions) -> Catalo
 
 
 def _features(table: Table, roles: dict[str, str], options: DataOptions) -> Dataset:
-    vectors = table.vectors(_feature_columns(table, roles, options.columns))
+    columns = _feature_columns(table, roles, options.columns)
+    vectors = table.vectors(columns)
     sheet = _sheet(table, roles, options.test_share)
     inputs, labels = vectors[sheet.train], sheet.labels[sheet.train]
     mean, std = feature_statistics(inputs)
@@ -134,7 +125,16 @@ def _features(table: Table, roles: dict[str, str], options: DataOptions) -> Data
         truth=truth,
         clients=sheet.clients,
         holder=None if sheet.holder is None else torch.from_numpy(sheet.holder),
+        notes=(_said(table, roles, columns),),
     )
+
+
+def _said(table: Table, roles: dict[str, str], features: list[str]) -> str:
+    """Nobody should wonder what was learned from."""
+    used = {*features, *roles.values()}
+    left = [name for name in table.names if name not in used]
+    line = f"features are {len(features):,} of {table.path.name}'s columns ({some(features, 8)})"
+    return f"{line}; left out: {some(left, 8) if left else 'none'}"
 
 
 def _feature_columns(table: Table, roles: dict[str, str], columns: Columns) -> list[str]:
@@ -196,7 +196,9 @@ def _sheet(table: Table, roles: dict[str, str], share: float | None) -> Sheet:
     holder = None
     if "client" in values:
         _refuse_missing(table, roles["client"], values["client"], train)
-        clients, holder = numbered([values["client"][row] for row in train])
+        names = [values["client"][row] for row in train]
+        spelled = one_spelling(sorted(set(names)), f"data.path={table.path}: client")
+        clients, holder = numbered([spelled[name] for name in names])
     return Sheet(classes, labels, truth, clients, holder, train, test)
 
 
@@ -204,16 +206,16 @@ def _by_words(
     table: Table, words: list[str], labels: Rows, share: float | None
 ) -> tuple[Rows, Rows]:
     """Training and test rows; rows of a validation split are left out where there is a test."""
-    low = [word.casefold() for word in words]
-    for row, word in enumerate(low):
-        if word not in TRAIN + TEST:
+    for row, word in enumerate(words):
+        if not is_split(word):
             raise table.malformed(
-                f"split {words[row]!r} is unknown; allowed are {', '.join(TRAIN + TEST)}", row
+                f"split {word!r} is unknown; allowed are {', '.join(TRAIN + TEST)}", row
             )
-    train = np.array([row for row, word in enumerate(low) if word in TRAIN], dtype=np.int64)
+    low = [word.casefold() for word in words]
+    train = np.array([row for row, word in enumerate(low) if is_train(word)], dtype=np.int64)
     if not len(train):
         raise table.malformed("no row has split train")
-    tested = test_word(low)
+    tested = test_name(low, f"data.path={table.path}")
     if tested is None:
         kept, held = some_held_out(labels[train], share, f"data.path={table.path}")
         return train[kept], train[held]
@@ -223,7 +225,7 @@ def _by_words(
 def _numbers(table: Table, column: str, texts: list[str], classes: tuple[str, ...]) -> Rows:
     """Class numbers, -1 where there is no text."""
     place = {name: number for number, name in enumerate(classes)} | {"": -1}
-    texts = [unicodedata.normalize("NFC", text) for text in texts]
+    texts = [composed(text) for text in texts]
     for row, text in enumerate(texts):
         if text not in place:
             raise table.malformed(
