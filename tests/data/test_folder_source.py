@@ -137,7 +137,7 @@ def test_whatever_else_lies_about_is_named(tmp_path: Path) -> None:
     assert torch.bincount(data.train.labels).tolist() == [21, 20]
     assert torch.bincount(data.test.labels).tolist() == [3, 3, 3]
     unreadable = listener.said("cannot be read")
-    assert "3 of 53 (" in unreadable
+    assert "3 of 44 (" in unreadable
     assert "b/broken.png: not an image" in unreadable
     assert "b/nothing.png: there is no such file" in unreadable
     assert "(train/a/notes.txt)" in listener.said("no images, left out: 1")
@@ -160,10 +160,15 @@ def test_a_linked_folder_is_followed_once_if_asked(tmp_path: Path) -> None:
 
 
 def test_many_unreadable_images_are_no_accident(tmp_path: Path) -> None:
-    root = class_folders(tmp_path, 20)
+    root = tmp_path
+    class_folders(root / "train", 100)
+    class_folders(root / "test", 10)
     for number in range(11):
-        (root / "a" / f"x{number}.png").write_text("no image")
-    with pytest.raises(UserError, match=r"more than a tenth: 11 of 51 \(a/x0\.png: not an image"):
+        (root / "test" / "a" / f"x{number}.png").write_text("no image")
+    with pytest.raises(
+        UserError,
+        match=r"^test images .* more than a tenth: 11 of 31 \(test/a/x0\.png: not an image",
+    ):
         folder(root)
     for image in root.rglob("*.png"):
         image.write_text("no image")
@@ -207,9 +212,9 @@ def test_a_class_name_that_is_no_text(tmp_path: Path) -> None:
 
 def test_images_of_every_kind(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        for number, mode in enumerate(("L", "LA", "RGBA", "P", "CMYK", "I;16", "1", "I")):
+        for number, mode in enumerate(("L", "LA", "RGBA", "P", "CMYK", "I;16", "1", "RGB")):
             (tmp_path / name).mkdir(exist_ok=True)
-            end = "tif" if mode in ("CMYK", "I") else "png"
+            end = "tif" if mode == "CMYK" else "png"
             Image.new(mode, (20, 10)).save(tmp_path / name / f"{number}.{end}")
     listener = Listener()
     data = folder(tmp_path, listener, channels=1)
@@ -270,3 +275,43 @@ def test_subsets_are_chosen_before_anything_is_read(tmp_path: Path) -> None:
     assert len(other.train) == 4  # of 16
     with pytest.raises(UserError, match=r"data\.subset=0.5 and data\.images=3 both say"):
         folder(root, subset=0.5, images=3)
+
+
+def test_splits_in_capitals(tmp_path: Path) -> None:
+    class_folders(tmp_path / "Train", 3)
+    class_folders(tmp_path / "TEST", 2)
+    data = folder(tmp_path)
+    assert data.classes == ("a", "b")
+    assert (len(data.train), len(data.test)) == (6, 4)
+
+
+@pytest.mark.parametrize("layout", ["class", "client"])
+def test_splits_below_others_are_refused(tmp_path: Path, layout: str) -> None:
+    class_folders(tmp_path / "north" / "Train", 3)
+    with pytest.raises(UserError):
+        folder(tmp_path, layout="client")
+    for name in ("north", "south"):
+        picture(tmp_path / layout / name / "Test" / "1.png")
+    with pytest.raises(UserError, match=r"Test/ in north/Test/1\.png is neither a client nor a cl"):
+        folder(tmp_path / layout, layout=layout)
+
+
+def test_pipes_and_links_to_themselves(tmp_path: Path) -> None:
+    root = class_folders(tmp_path / "data", 5)
+    os.mkfifo(root / "a" / "pipe.png")
+    (root / "b" / "me.png").symlink_to("me.png")
+    listener = Listener()
+    data = folder(root, listener)
+    assert len(data.train) + len(data.test) == 10
+    assert "(a/pipe.png)" in listener.said("no images, left out: 1")
+    assert "b/me.png: Too many levels" in listener.said("cannot be read")
+
+
+def test_sixteen_bits_that_are_fewer_are_said(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        for number in range(5):
+            (tmp_path / name).mkdir(exist_ok=True)
+            Image.new("I;16", (9, 9), 4000).save(tmp_path / name / f"{number}.png")
+    listener = Listener()
+    folder(tmp_path, listener)
+    assert len([note for note in listener.notes if "6.1% of their range" in note]) == 2

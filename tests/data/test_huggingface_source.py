@@ -115,3 +115,16 @@ def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(UserError, match=r"needs the package datasets; pip install 'feddiv\[vision"):
         face(tmp_path)
+
+
+def test_usual_columns_and_true_labels_of_the_test_split(hub: Any, tmp_path: Path) -> None:
+    more = {"client": ["north", "south"] * 5, "true_label": ["wurst"] * 10}
+    hub.DatasetDict(
+        Train=table(hub, tmp_path / "1", 10, **more),
+        Test=table(hub, tmp_path / "2", 4, true_label=["käse", "wurst", None, None]),
+    ).save_to_disk(str(tmp_path / "saved"))
+    data = face(tmp_path / "saved")
+    assert data.clients == ("north", "south")
+    assert data.truth is not None
+    assert data.truth.tolist() == [0] * 10
+    assert data.test.labels.tolist() == [1, 0, 0, 1]

@@ -20,6 +20,7 @@ from feddiv.data.teller import Teller
 from feddiv.errors import UserError
 
 COUNT = 2 * BLOCK + 10
+RENAME = os.replace
 
 
 @pytest.fixture
@@ -58,9 +59,78 @@ def test_unreadable_images_leave_no_gap(files: Files) -> None:
     store.make(Teller(), "images")
     found = store.opened()
     expected = [row for row in range(COUNT) if row not in gone]
-    assert found.inputs[:, 0, 0, 0].tolist() == found.kept.tolist() == expected
+    assert found.inputs[:, 0, 0, 0].tolist() == found.kept.tolist()
+    assert sorted(found.kept.tolist()) == expected
+    moved = [place for place, row in enumerate(found.kept) if place != row]
+    assert moved == gone[:3], "only gaps are filled"
     assert sorted(found.unreadable) == gone
     assert found.counts.sum() == len(expected) * 48
+
+
+def test_a_kill_while_gaps_are_closed_costs_nothing(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.content(5).write_text("no image")
+    store = PixelStore(files, 4, 3)
+    with monkeypatch.context() as broken:
+        broken.setattr(
+            os, "replace", lambda *paths: 1 / 0 if "pixels" in str(paths) else RENAME(*paths)
+        )
+        with pytest.raises(ZeroDivisionError):
+            store.make(Teller(), "images")
+    assert not store.ready
+    listener = Listener()
+    store.make(listener, "images")
+    assert listener.steps == [], "nothing is decoded again"
+    found = store.opened()
+    assert found.inputs[:, 0, 0, 0].tolist() == found.kept.tolist()
+    assert len(found.kept) == COUNT - 1
+
+
+@pytest.mark.parametrize(
+    "problem", [PermissionError(13, "Denied"), OSError(5, "I/O"), MemoryError()]
+)
+def test_a_machine_that_fails_says_nothing_about_the_image(
+    files: Files, problem: Exception
+) -> None:
+    class Failing(Files):
+        def content(self, row: int) -> Path:
+            if row == 70:
+                raise problem
+            return super().content(row)
+
+    store = PixelStore(Failing(files.root, files.names), 4, 3)
+    with pytest.raises(UserError, match=r"070\.png: cannot be read now \((Denied|I/O|out of mem)"):
+        store.make(Teller(), "images")
+    assert not store.ready
+    store = PixelStore(files, 4, 3)
+    store.make(Teller(), "images")
+    assert store.opened().unreadable == {}
+
+
+def test_a_disk_that_does_not_answer_deletes_no_store(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = PixelStore(files, 4, 3)
+    store.make(Teller(), "images")
+
+    def fails(path: Path, *more: object) -> str:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "read_text", fails)
+        with pytest.raises(UserError, match=r"cannot be read \(Input/output error\)"):
+            store.make(Teller(), "images")
+    assert store.ready
+
+
+def test_a_file_that_may_not_be_looked_at(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(path: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "stat", fails)
+    with pytest.raises(UserError, match=r"000\.png: cannot be read \(Permission denied\)"):
+        list(files.identities())
 
 
 def test_a_store_is_named_after_what_is_in_it(files: Files) -> None:

@@ -205,3 +205,9 @@ def test_the_example_of_the_documentation(
     said = dict(re.findall(r"(\w+) (\d+)% of the labels in doubt", capsys.readouterr().out))
     assert said.keys() == {"north", "east", "south"}
     assert int(said["north"]) > int(said["south"])
+
+
+def test_two_clients_of_one_name_are_refused() -> None:
+    one = Listed((PIXELS, 0), (PIXELS, 1))
+    with pytest.raises(UserError, match="clients has the name '1' twice"):
+        brought({1: one, "1": one}, None, None)  # type: ignore[dict-item]

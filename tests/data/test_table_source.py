@@ -8,7 +8,7 @@ import pytest
 import torch
 from tests.data.pictures import Listener, load, picture, reds
 
-from feddiv.data import Dataset
+from feddiv.data import Dataset, statistics, tables
 from feddiv.errors import UserError
 
 ROWS = [{"image": f"pics/{n}.png", "label": "cat" if n % 2 else "dog"} for n in range(20)]
@@ -83,7 +83,7 @@ def test_an_image_that_is_not_there_is_left_out(pictures: Path) -> None:
     listener = Listener()
     data = table(write(pictures / "list.csv", ROWS), listener, size=8)
     assert len(data.train) + len(data.test) == 19
-    assert "1 of 20 (pics/3.png: there is no such file)" in listener.said("cannot be read")
+    assert " (pics/3.png: there is no such file)" in listener.said("cannot be read")
 
 
 def test_all_columns_of_numbers_are_features(tmp_path: Path) -> None:
@@ -266,3 +266,58 @@ def test_parquet_without_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "t.parquet").write_bytes(b"PAR1")
     with pytest.raises(UserError, match=r"needs the package pyarrow; pip install 'feddiv\[parquet"):
         table(tmp_path / "t.parquet")
+
+
+def test_a_column_is_judged_by_its_first_value_and_said(tmp_path: Path) -> None:
+    rows = [row | {"note": "", "who": "NA" if n else ""} for n, row in enumerate(vectors())]
+    listener = Listener()
+    table(write(tmp_path / "t.csv", rows), listener)
+    said = listener.said("features are")
+    assert "2 of t.csv's columns (x1, x2); left out: note, who" in said
+    for gap in ("", "n/a"):
+        rows[0]["x1"] = gap
+        with pytest.raises(UserError, match="line 2: x1 is (missing|'n/a', not a number)"):
+            table(write(tmp_path / "t.csv", rows))
+
+
+def test_clients_in_two_spellings_are_refused(tmp_path: Path) -> None:
+    forms = [unicodedata.normalize(form, "Zürich") for form in ("NFC", "NFD")]
+    rows = [row | {"client": forms[n % 2]} for n, row in enumerate(vectors())]
+    with pytest.raises(UserError, match="client 'Zürich' is there twice, in two Unicode spellings"):
+        table(write(tmp_path / "t.csv", rows))
+    rows = [row | {"client": ("--5", "7")[n % 2]} for n, row in enumerate(vectors())]
+    assert table(write(tmp_path / "t.csv", rows)).clients == ("--5", "7")
+
+
+def test_only_the_columns_that_are_needed_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrow = pytest.importorskip("pyarrow", reason="no pyarrow, the extra parquet")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr(tables, "BATCH", 3)
+    numbers = np.arange(20)
+    lists = [[float(n), 1.0] for n in numbers]
+    content = {"label": numbers % 2, "x": numbers, "e": lists, "blob": ["x" * 99] * 20}
+    parquet.write_table(arrow.table(content), tmp_path / "t.parquet")
+    asked: list[str] = []
+    plain = parquet.ParquetFile.iter_batches
+
+    def counted(file: object, size: int, columns: list[str]) -> object:
+        asked.extend(columns)
+        return plain(file, size, columns=columns)
+
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", counted)
+    for features in ("x", "e"):
+        data = table(tmp_path / "t.parquet", columns={"features": features})
+        assert sorted(data.train.inputs[:, 0].tolist() + data.test.inputs[:, 0].tolist()) == list(
+            range(20)
+        )
+    assert sorted(set(asked)) == ["e", "label", "x"]
+
+
+def test_statistics_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    features = np.random.default_rng(0).normal(5, 2, (25, 3)).astype(np.float32)
+    monkeypatch.setattr(statistics, "_CHUNK", 4)
+    mean, std = statistics.feature_statistics(features)
+    assert mean == pytest.approx(features.mean(axis=0, dtype=np.float64))
+    assert std == pytest.approx(features.std(axis=0, dtype=np.float64))
