@@ -276,7 +276,7 @@ def test_a_column_is_judged_by_its_first_value_and_said(tmp_path: Path) -> None:
     assert "2 of t.csv's columns (x1, x2); left out: note, who" in said
     for gap in ("", "n/a"):
         rows[0]["x1"] = gap
-        with pytest.raises(UserError, match="line 2: x1 is (missing|'n/a', not a number)"):
+        with pytest.raises(UserError, match=r"line 2: x1 is (missing|'n/a', not a number)"):
             table(write(tmp_path / "t.csv", rows))
 
 
