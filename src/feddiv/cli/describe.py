@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from feddiv.cli.progress import progress
 from feddiv.config import Overrides, load_experiment
 from feddiv.report.holdings import Holding, Holdings, holdings
 from feddiv.report.holdings_picture import save_holdings
@@ -17,7 +18,8 @@ LARGEST = 3  # classes that are named
 
 def describe(source: str, overrides: Overrides, out: Path | None, *, as_json: bool) -> None:
     """Make the draw of an experiment and show it, without training."""
-    held = holdings(*drawn(load_experiment(source, overrides)))
+    with progress(quiet=False) as teller:
+        held = holdings(*drawn(load_experiment(source, overrides), teller=teller))
     if out is not None:
         save_holdings(held, out.expanduser())
     if as_json:
