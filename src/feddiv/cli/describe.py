@@ -36,7 +36,8 @@ def describe(source: str, overrides: Overrides, out: Path | None, *, as_json: bo
 def _table(held: Holdings) -> Table:
     """A row for each client; where the screen is narrow, the list of classes is cut short."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("client", "samples", "classes", "noise", "level", "wrong"):
+    kept_out = ("held out",) if held.held_out else ()
+    for heading in ("client", "samples", *kept_out, "classes", "noise", "level", "wrong"):
         text = heading in ("client", "noise")
         table.add_column(heading, justify="left" if text else "right", no_wrap=True)
     table.add_column("largest")
@@ -44,6 +45,7 @@ def _table(held: Holdings) -> Table:
         table.add_row(
             Text(client.name),
             f"{client.samples:,}",
+            *(f"{client.held_out:,}" for _ in kept_out),
             str(client.classes),
             client.kind or "?",
             _share(client.level),
@@ -74,6 +76,8 @@ def _summary(held: Holdings) -> list[str]:
         f"{sizes[-1]:,}, median {middle:,}), {held.unheld:,} samples at none",
         f"Classes are counted by {kind}.",
     ]
+    if held.held_out:
+        lines.append(f"Kept out of training: {held.held_out:,} samples more")
     if held.wrong is not None:
         lines.append(f"Wrong labels: {held.wrong:.1%}")
     return [*lines, f"Draw       {held.draw}"]
