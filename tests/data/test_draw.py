@@ -236,7 +236,7 @@ def test_of_a_large_mapped_file_only_some_rows_are_read(
     monkeypatch.setattr(fingerprint, "MOST", 40 * 12)
     (tmp_path / "pixels").write_bytes(np.arange(100 * 12, dtype=np.uint8).tobytes())
     prints = set()
-    for row in (None, 0, 99, 40):  # the first and the last are looked at, not all between
+    for row in (None, 0, 99, 1):  # the first and the last are looked at, not all between
         content = bytearray((tmp_path / "pixels").read_bytes())
         if row is not None:
             content[row * 12] ^= 255
@@ -264,7 +264,7 @@ def test_the_recipe_is_kept_beside_the_hash(make_dataset: MakeDataset, tmp_path:
     check_recipe(kept, Iid(), noise, "draw")
     with pytest.raises(UserError, match=r"draw: made with noise\.rho=0\.5, it is 0\.7 here"):
         check_recipe(kept, Iid(), Symmetric(rho=0.7, tau=0.5), "draw")
-    with pytest.raises(UserError, match=r"made with noise\.classes=all, it is not there here"):
+    with pytest.raises(UserError, match=r"made with noise\.name=symmetric, it is none here"):
         check_recipe(kept, Iid(), NoNoise(), "draw")
     with pytest.raises(UserError, match=r"made with partition\.name=iid, it is iid_stratified"):
         check_recipe(kept, IidStratified(), noise, "draw")

@@ -19,7 +19,9 @@ def recipe(partition: PartitionOptions, noise: NoiseOptions) -> str:
 def check_recipe(made: str, partition: PartitionOptions, noise: NoiseOptions, what: str) -> None:
     """Refuse options that contradict those which the draw `what` was made by."""
     here = flat(json.loads(recipe(partition, noise)))
-    for key, value in flat(json.loads(made)).items():
+    then = flat(json.loads(made))
+    for key in sorted(then, key=lambda key: not key.endswith(".name")):  # other keys go with it
+        value = then[key]
         if here.get(key) != value:
             now = f"it is {_shown(here[key])} here" if key in here else "it is not there here"
             raise UserError(
