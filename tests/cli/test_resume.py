@@ -68,6 +68,7 @@ def test_replaced_samples_under_the_same_labels_are_refused(command, tmp_path: P
     x_test, y_test = x[:9] + 1, y[:9]
     np.savez(tmp_path / "a.npz", x=x, y=y, x_test=x_test, y_test=y_test)
     settings = [*TINY, "data.source=npz", "data.path=a.npz", "data.images=50", "clients.count=2"]
+    settings.append("model.name=mlp")
     assert command("run", *settings, "--out", "mine", "--workers", "0", "--quiet").code == 0
     (tmp_path / "mine" / "summary.json").unlink()  # as if it had been stopped before its end
     again = ["run", *settings, "data.draw=mine/draw.npz", "--out", "again", "--quiet"]
