@@ -148,7 +148,10 @@ def test_a_draw_brings_its_kind_of_partition_along(command, tmp_path) -> None:
     skewed = ["partition.name=bernoulli_dirichlet", "partition.p=0.5"]
     assert command("run", *paper, *skewed, "--out", tmp_path / "a").code == 0
     again = [*paper, f"data.draw={tmp_path / 'a' / 'draw.npz'}", "--out", tmp_path / "b"]
-    assert command("run", *again).code == 0
+    said = command("run", *again)  # partition.name=iid would be recorded, and be wrong
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "made with partition.name=bernoulli_dirichlet, it is iid here" in said.err
+    assert command("run", *again, *skewed).code == 0
     one, other = ((tmp_path / name / "rounds.jsonl").read_text() for name in "ab")
     accuracy = [
         [json.loads(line)["test_loss"] for line in text.splitlines()] for text in (one, other)

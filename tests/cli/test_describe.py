@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from PIL import Image
 
 from feddiv.config import load_experiment
 from feddiv.runs.prepare import drawn
@@ -33,6 +34,36 @@ def test_describe_as_json_is_the_draw_in_numbers(command):
     assert {client["kind"] for client in told["clients"]} == {"none", "symmetric"}
     assert told["classes"] == [str(digit) for digit in range(10)]
     assert sum(sum(client["counts"]) for client in told["clients"]) == told["samples"] == 1437
+
+
+def test_describe_counts_what_is_kept_out(command):
+    settings = ["data.images=200", "evaluation.name=held_out", "clients.count=4"]
+    outcome = command("data", "describe", "quickstart", *settings)
+    assert outcome.out.splitlines()[0].split()[:5] == [
+        "client",
+        "samples",
+        "held",
+        "out",
+        "classes",
+    ]
+    assert "160 samples at 4 clients" in outcome.out
+    assert "0 samples at none" in outcome.out
+    assert "Kept out of training: 40 samples more" in outcome.out
+    told = json.loads(command("data", "describe", "quickstart", *settings, "--json").out)
+    assert (told["held_out"], told["unheld"]) == (40, 0)
+    assert [client["held_out"] for client in told["clients"]] == [10] * 4
+
+
+def test_describe_says_that_images_are_prepared_and_knows_no_quality(command, tmp_path):
+    for name, colour in (("cat", "red"), ("dog", "blue")):
+        (tmp_path / "mine" / name).mkdir(parents=True)
+        for number in range(10):
+            Image.new("RGB", (9, 9), colour).save(tmp_path / "mine" / name / f"{number}.png")
+    settings = ["data.source=folder", "data.path=mine", "data.size=8", "clients.count=2"]
+    outcome = command("data", "describe", *settings, "--json")
+    assert outcome.code == 0
+    assert "20 images are resized to 8x8 pixels" in outcome.err
+    assert [client["kind"] for client in json.loads(outcome.out)["clients"]] == ["", ""]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 TINY = ["rounds=3", "warmup.iterations=1", "data.images=120", "train.epochs=1", "against=[]"]
@@ -60,3 +61,28 @@ def test_a_finished_run_says_what_it_said(command, tmp_path: Path) -> None:
 def test_bad_input(refused, tmp_path: Path, arguments: list[str], said: str) -> None:
     assert said in refused(*arguments)
     assert not list(tmp_path.iterdir())
+
+
+def test_replaced_samples_under_the_same_labels_are_refused(command, tmp_path: Path) -> None:
+    x, y = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32), np.arange(60) % 3
+    x_test, y_test = x[:9] + 1, y[:9]
+    np.savez(tmp_path / "a.npz", x=x, y=y, x_test=x_test, y_test=y_test)
+    settings = [*TINY, "data.source=npz", "data.path=a.npz", "data.images=50", "clients.count=2"]
+    settings.append("model.name=mlp")
+    assert command("run", *settings, "--out", "mine", "--workers", "0", "--quiet").code == 0
+    (tmp_path / "mine" / "summary.json").unlink()  # as if it had been stopped before its end
+    again = ["run", *settings, "data.draw=mine/draw.npz", "--out", "again", "--quiet"]
+    changes = {
+        "training inputs": {"x": x + 1, "y": y, "x_test": x_test, "y_test": y_test},
+        "other test samples": {"x": x, "y": y, "x_test": x_test, "y_test": (y_test + 1) % 3},
+    }
+    for said, arrays in changes.items():
+        np.savez(tmp_path / "a.npz", **arrays)
+        for arguments in (["resume", "mine", "--quiet"], again):
+            outcome = command(*arguments)
+            assert (outcome.code, outcome.err.count("\n")) == (2, 1), outcome.err
+            assert said in outcome.err
+        assert not (tmp_path / "again").exists()
+    np.savez(tmp_path / "a.npz", x=x, y=y, x_test=x_test, y_test=y_test)
+    assert command("resume", "mine", "--quiet").code == 0
+    assert command(*again).code == 0

@@ -1,3 +1,4 @@
+import mmap
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,14 +10,19 @@ import torch
 from feddiv.data import (
     Dataset,
     Draw,
+    Human,
     Iid,
+    IidStratified,
     NoNoise,
     Split,
     Symmetric,
     client_samples,
+    fingerprint,
     make_draw,
 )
-from feddiv.data.draw import label_fingerprint
+from feddiv.data.fingerprint import label_fingerprint
+from feddiv.data.recipe import check_recipe
+from feddiv.data.recipe import recipe as make_recipe
 from feddiv.errors import UserError
 from feddiv.randomness import Streams
 
@@ -185,6 +191,91 @@ def test_a_draw_refuses_the_same_samples_in_another_order(draw: Draw, dataset: D
         draw.check(replace(dataset, train=turned))
 
 
+# Inputs
+
+
+def test_a_draw_knows_its_inputs_and_keeps_its_hash(
+    draw: Draw, dataset: Dataset, tmp_path: Path
+) -> None:
+    bound = draw.bound_to(dataset)
+    assert bound.hash == draw.hash
+    bound.save(tmp_path / "draw.npz")
+    back = Draw.load(tmp_path / "draw.npz")
+    assert (back.inputs, back.test) == (bound.inputs, bound.test)
+    assert back.inputs != ""
+    assert back.bound_to(dataset).inputs == bound.inputs
+    draw.save(tmp_path / "old.npz")
+    assert Draw.load(tmp_path / "old.npz").bound_to(dataset).inputs == bound.inputs
+
+
+def test_a_draw_refuses_other_inputs_under_the_same_labels(draw: Draw, dataset: Dataset) -> None:
+    bound = draw.bound_to(dataset)
+    swapped = dataset.train.inputs.clone()
+    swapped[3] += 1
+    labels = dataset.test.labels.clone()
+    labels[0] = 2
+    other = {
+        "training inputs": replace(dataset, train=replace(dataset.train, inputs=swapped)),
+        "normalisation": replace(dataset, mean=(0.5,)),
+        "test samples": replace(dataset, test=replace(dataset.test, inputs=swapped)),
+        "test samples ": replace(dataset, test=replace(dataset.test, labels=labels)),
+    }
+    for what, changed in other.items():
+        bound.check(changed)  # the training labels are the same
+        with pytest.raises(UserError, match=what.strip()) as caught:
+            bound.bound_to(changed)
+        assert "\n" not in str(caught.value)
+    without = dataset.chosen_test(torch.arange(0))
+    assert bound.bound_to(without).test == bound.test
+    assert draw.bound_to(without).test == ""
+
+
+def test_of_a_large_mapped_file_only_some_rows_are_read(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fingerprint, "MOST", 40 * 12)
+    (tmp_path / "pixels").write_bytes(np.arange(100 * 12, dtype=np.uint8).tobytes())
+    prints = set()
+    for row in (None, 0, 99, 1):  # the first and the last are looked at, not all between
+        content = bytearray((tmp_path / "pixels").read_bytes())
+        if row is not None:
+            content[row * 12] ^= 255
+        (tmp_path / f"pixels{row}").write_bytes(content)
+        with (tmp_path / f"pixels{row}").open("rb") as file:
+            pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        inputs = torch.frombuffer(pages, dtype=torch.uint8).view(100, 2, 2, 3)
+        mapped = replace(dataset, train=Split(inputs, torch.arange(100), pages))
+        prints.add(fingerprint.training_fingerprint(mapped))
+        whole = replace(dataset, train=Split(inputs.clone(), torch.arange(100)))
+        assert fingerprint.training_fingerprint(whole) != fingerprint.training_fingerprint(mapped)
+    assert len(prints) == 3
+
+
+# How it was made
+
+
+def test_the_recipe_is_kept_beside_the_hash(make_dataset: MakeDataset, tmp_path: Path) -> None:
+    data = make_dataset([0, 1, 2] * 20, truth=[0, 1, 2] * 20)
+    noise = Symmetric(rho=0.5, tau=0.5)
+    made = make_draw(data, Iid(), noise, 6, Streams(1))
+    assert made.hash == replace(made, recipe="").hash
+    made.save(tmp_path / "draw.npz")
+    kept = Draw.load(tmp_path / "draw.npz").recipe
+    check_recipe(kept, Iid(), noise, "draw")
+    with pytest.raises(UserError, match=r"draw: made with noise\.rho=0\.5, it is 0\.7 here"):
+        check_recipe(kept, Iid(), Symmetric(rho=0.7, tau=0.5), "draw")
+    with pytest.raises(UserError, match=r"made with noise\.name=symmetric, it is none here"):
+        check_recipe(kept, Iid(), NoNoise(), "draw")
+    with pytest.raises(UserError, match=r"made with partition\.name=iid, it is iid_stratified"):
+        check_recipe(kept, IidStratified(), noise, "draw")
+    human = make_recipe(Iid(), Human(labels="worse", path=Path("a")))
+    check_recipe(human, Iid(), Human(labels="worse", path=Path("b")), "draw")
+    for damage in ("{", "[1]"):
+        rewrite(tmp_path / "draw.npz", recipe=np.array(damage))
+        with pytest.raises(UserError, match="damaged"):
+            Draw.load(tmp_path / "draw.npz")
+
+
 def test_the_seed_decides_the_draw(make_dataset: MakeDataset) -> None:
     data = make_dataset([0, 1, 2] * 20, truth=[0, 1, 2] * 20)
     noise = Symmetric(rho=0.5, tau=0.5)
@@ -214,6 +305,8 @@ def test_whose_labels_count_as_truth(make_dataset: MakeDataset) -> None:
     unknown = made(None, NoNoise())
     assert unknown.truth is None
     assert unknown.levels is None
+    assert unknown.kinds == ()  # nobody knows how noisy the labels are
+    assert made(labels, NoNoise()).kinds == ("none", "none")
 
     assumed = made(None, Symmetric(rho=1))
     assert assumed.truth is not None
@@ -225,6 +318,7 @@ def test_whose_labels_count_as_truth(make_dataset: MakeDataset) -> None:
     assert real_noise.truth is not None
     assert real_noise.truth.tolist() == truth
     assert real_noise.levels is None
+    assert real_noise.kinds == ()
 
 
 def test_a_client_sees_its_own_samples(draw: Draw, dataset: Dataset) -> None:

@@ -30,6 +30,7 @@ from feddiv.randomness import Streams
 from feddiv.runs.prepare import drawn
 
 MakeDataset = Callable[..., Dataset]
+FILE = Path("cifar-n") / "CIFAR-10_human.pt"
 CLEAN = [0, 1, 2, 0, 1, 2, 0, 1, 2, 0]
 WORSE = [0, 2, 2, 0, 1, 0, 1, 1, 2, 0]
 
@@ -57,12 +58,12 @@ def data(make_dataset: MakeDataset) -> Dataset:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     content = labels(clean_label=CLEAN, worse_label=WORSE, aggre_label=CLEAN)
-    write(tmp_path / "cifar-n" / "CIFAR-10_human.pt", content)
+    write(tmp_path / FILE, content)
     return tmp_path
 
 
 def test_people_give_the_labels(data: Dataset, folder: Path) -> None:
-    noise = Human(labels="worse", path=folder)
+    noise = Human(labels="worse", path=folder / FILE)
     draw = make_draw(data, Iid(), noise, 2, Streams(0))
     draw.check(data)
     assert draw.given.tolist() == WORSE
@@ -71,7 +72,7 @@ def test_people_give_the_labels(data: Dataset, folder: Path) -> None:
     assert draw.levels is not None
     wrong = np.array(WORSE) != np.array(CLEAN)
     assert draw.levels.tolist() == [wrong[part].mean() for part in draw.parts]
-    clean = make_draw(data, Iid(), Human(labels="aggre", path=folder), 2, Streams(0))
+    clean = make_draw(data, Iid(), Human(labels="aggre", path=folder / FILE), 2, Streams(0))
     assert clean.levels is not None
     assert clean.levels.tolist() == [0, 0]
 
@@ -80,12 +81,12 @@ def test_a_subset_keeps_each_image_its_label(data: Dataset, folder: Path) -> Non
     rows = torch.tensor([1, 4, 5, 9])
     part = data.chosen(rows)
     assert part.chosen(torch.tensor([0, 2])).origin.tolist() == [1, 5]
-    draw = make_draw(part, Iid(), Human(labels="worse", path=folder), 1, Streams(0))
+    draw = make_draw(part, Iid(), Human(labels="worse", path=folder / FILE), 1, Streams(0))
     assert draw.given.tolist() == [WORSE[row] for row in rows]
 
 
 def test_people_and_others_in_one_run(data: Dataset, folder: Path) -> None:
-    noise = Mixed(kinds=(NoNoise(), Human(labels="worse", path=folder)))
+    noise = Mixed(kinds=(NoNoise(), Human(labels="worse", path=folder / FILE)))
     draw = make_draw(data, Iid(), noise, 2, Streams(0))
     none, human = draw.parts
     assert draw.given[none].tolist() == np.array(CLEAN)[none].tolist()
@@ -108,13 +109,13 @@ def test_people_and_others_in_one_run(data: Dataset, folder: Path) -> None:
 def test_labels_that_do_not_fit_are_refused(
     data: Dataset, folder: Path, content: object, said: str
 ) -> None:
-    write(folder / "cifar-n" / "CIFAR-10_human.pt", content)
+    write(folder / FILE, content)
     with pytest.raises(UserError, match=said):
-        make_draw(data, Iid(), Human(labels="worse", path=folder), 2, Streams(0))
+        make_draw(data, Iid(), Human(labels="worse", path=folder / FILE), 2, Streams(0))
 
 
 def test_which_labels_there_are_is_said(data: Dataset, folder: Path) -> None:
-    for noise in (Human(path=folder), Human(labels="noisy", path=folder)):
+    for noise in (Human(path=folder / FILE), Human(labels="noisy", path=folder / FILE)):
         with pytest.raises(UserError, match="cifar10 has aggre, random1, random2, random3, worse"):
             make_draw(data, Iid(), noise, 2, Streams(0))
     with pytest.raises(UserError, match=r"noise\.path=.*holds no cifar-n"):
@@ -182,10 +183,10 @@ def test_small_natural_clients_are_refused_or_dropped(data: Dataset, tmp_path: P
 
 
 def annotators(folder: Path, text: str) -> Annotator:
-    (folder / "cifar-n").mkdir(exist_ok=True)
-    head = "Image-batch,Worker-id,Work-time-in-seconds\n"
-    (folder / "cifar-n" / "side_info_cifar100N.csv").write_text(head + text)
-    return Annotator(path=folder, min_size=3)
+    file = folder / "cifar-n" / "side_info_cifar100N.csv"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("Image-batch,Worker-id,Work-time-in-seconds\n" + text)
+    return Annotator(path=file, min_size=3)
 
 
 def test_annotators_are_clients(data: Dataset, folder: Path) -> None:
@@ -217,6 +218,31 @@ def test_damaged_annotators_are_refused(data: Dataset, folder: Path, text: str, 
         make_draw(
             replace(data, name="cifar100"), annotators(folder, text), NoNoise(), None, Streams(0)
         )
+
+
+def test_what_is_found_in_a_folder_has_to_be_the_published_file(
+    data: Dataset, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEDDIV_DATA", str(folder))
+    annotators(folder, "0--9,12,5\n")
+    hundred = replace(data, name="cifar100")
+    for path in (folder, folder / "cifar-n", None):
+        with pytest.raises(UserError, match=r"CIFAR-10_human\.pt is cut off.*data get cifar-n"):
+            make_draw(data, Iid(), Human(labels="worse", path=path), 2, Streams(0))
+        with pytest.raises(UserError, match=r"side_info_cifar100N\.csv is cut off"):
+            make_draw(hundred, Annotator(path=path), NoNoise(), None, Streams(0))
+
+
+def test_a_changed_label_of_the_real_files_is_noticed(
+    cifar_n_folder: Path, data: Dataset, tmp_path: Path
+) -> None:
+    mine = tmp_path / FILE
+    mine.parent.mkdir()
+    content = bytearray((cifar_n_folder / FILE).read_bytes())
+    content[len(content) // 2] ^= 1
+    mine.write_bytes(content)
+    with pytest.raises(UserError, match=r"CIFAR-10_human\.pt has a wrong checksum"):
+        make_draw(data, Iid(), Human(labels="worse", path=tmp_path), 2, Streams(0))
 
 
 # The real files

@@ -1,3 +1,8 @@
+import mmap
+import sys
+import tracemalloc
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -154,17 +159,22 @@ def test_options_out_of_range_are_refused(wrong: dict[str, object]) -> None:
 # Levels
 
 
+def exact(kind: type, **levels: object) -> NoiseOptions:
+    """Flip rates that do not spread, so that a client's level is the one asked for."""
+    return kind(**levels, **({"spread": 0.0} if kind is Instance else {}))
+
+
 @given(st.sampled_from([Symmetric, Pair, Instance]), shares, st.integers(1, 12), seeds)
 def test_constant_levels(kind: type, level: float, clients: int, seed: int) -> None:
     labels = np.arange(60) % 3
-    _, levels, _ = corrupt(kind(levels="constant", level=level), labels, clients, 3, seed)
-    assert levels.tolist() == [level] * clients
+    _, levels, _ = corrupt(exact(kind, levels="constant", level=level), labels, clients, 3, seed)
+    assert levels == pytest.approx([level] * clients)
 
 
 @given(st.sampled_from([Symmetric, Pair, Instance]), shares, shares, seeds)
 def test_a_ramp_goes_from_low_to_high(kind: type, low: float, high: float, seed: int) -> None:
     labels = np.arange(60) % 3
-    _, levels, _ = corrupt(kind(levels="ramp", low=low, high=high), labels, 5, 3, seed)
+    _, levels, _ = corrupt(exact(kind, levels="ramp", low=low, high=high), labels, 5, 3, seed)
     assert levels == pytest.approx([low + (high - low) * step / 4 for step in range(5)])
 
 
@@ -245,6 +255,45 @@ def test_flip_rates_are_a_normal_distribution_cut_off() -> None:
     assert edge.min() >= 0
     assert edge.mean() == pytest.approx(0.1 * np.sqrt(2 / np.pi), abs=0.002)
     assert set(truncated_normal(0.4, 0.0, 5, np.random.default_rng(0))) == {0.4}
+
+
+@pytest.mark.parametrize("level", [0.02, 0.5, 0.98])
+def test_the_recorded_level_is_the_share_that_turns_wrong(level: float) -> None:
+    labels = np.arange(40_000) % 4
+    given_labels, levels, parts = corrupt(Instance(levels="constant", level=level), labels, 2, 4, 3)
+    for part, recorded in zip(parts, levels, strict=True):
+        assert np.mean(given_labels[part] != labels[part]) == pytest.approx(recorded, abs=0.01)
+    clean = corrupt(Instance(levels="ramp", low=0, high=1), labels, 2, 4, 3)[1]
+    assert clean[0] == 0
+
+
+def pictures(folder: Path, count: int, side: int) -> Dataset:
+    """Black images, mapped from a file as a source of images does."""
+    (folder / "pixels").write_bytes(bytes(count * side * side * 3))
+    with (folder / "pixels").open("rb") as file:
+        pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    inputs = torch.frombuffer(pages, dtype=torch.uint8).view(count, side, side, 3)
+    split = Split(inputs, torch.zeros(count, dtype=torch.int64), pages)
+    return Dataset("black", ("a", "b"), split, split, (0.0,), (1.0,), Augment(), split.labels)
+
+
+def test_large_images_are_looked_at_a_few_at_a_time(tmp_path: Path) -> None:
+    data = pictures(tmp_path, 300, 128)  # 118 MB as float64
+    tracemalloc.start()
+    made, _ = corruption(Instance(levels="constant", level=1, spread=0), data, 1, 0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert made.given.tolist() == [1] * 300
+    assert peak < 100e6
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel what is mapped")
+def test_pages_of_a_mapped_file_are_let_go(tmp_path: Path) -> None:
+    data = pictures(tmp_path, 300, 128)
+    corruption(Instance(levels="constant", level=1, spread=0), data, 1, 0)
+    mapped = Path("/proc/self/smaps").read_text().split(str(tmp_path / "pixels"))[1]
+    resident = next(line for line in mapped.splitlines() if line.startswith("Rss:"))
+    assert int(resident.split()[1]) == 0  # kB
 
 
 def test_features_decide_which_class_a_label_turns_into() -> None:

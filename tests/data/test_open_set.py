@@ -1,6 +1,7 @@
 """Images of another data set under this one's labels."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.data.pictures import Listener, class_folders, load
 
 import feddiv
 from feddiv.data import (
@@ -114,8 +116,9 @@ def test_a_saved_draw_shows_the_same_images(data: Dataset, other: Path, tmp_path
     assert replace(back, foreign=replace(moved, fingerprint="0")).hash != draw.hash
 
 
-def test_a_saved_draw_refuses_other_images(data: Dataset, other: Path) -> None:
-    draw = make_draw(data, Iid(), noise_of(other), 4, Streams(1))
+def test_a_saved_draw_refuses_other_images(data: Dataset, other: Path, tmp_path: Path) -> None:
+    make_draw(data, Iid(), noise_of(other), 4, Streams(1)).save(tmp_path / "draw.npz")
+    draw = Draw.load(tmp_path / "draw.npz")
     with pytest.raises(UserError, match=r"show images of npz; set noise\.name=open_set"):
         NoNoise().shown(data, draw.foreign)
     with np.load(other) as archive:
@@ -210,5 +213,26 @@ def test_a_run_counts_foreign_images_as_wrong_and_never_right(other: Path, tmp_p
     again = [*settings, f"data.draw={run.folder / 'draw.npz'}"]
     repeated = feddiv.run("quickstart", again, out=tmp_path / "again", workers=0)
     assert repeated.summary["model_hash"] == run.summary["model_hash"]
-    with pytest.raises(UserError, match=r"set noise\.name=open_set noise\.source=npz"):
+    with pytest.raises(UserError, match=r"made with noise\.name=open_set, it is none here"):
         feddiv.run("quickstart", [*again, "noise.name=none"][5:], out=tmp_path / "no")
+
+
+def test_mapped_data_are_refused_before_anything_is_loaded(tmp_path: Path) -> None:
+    data = load(source="folder", path=class_folders(tmp_path / "mine"), size=8)
+    noise = OpenSet(levels="constant", level=0.5, source="npz", path=tmp_path / "nowhere.npz")
+    with pytest.raises(UserError, match="is mapped from disk"):
+        make_draw(data, Iid(), noise, 2, Streams(0))
+
+
+def test_the_other_set_is_loaded_once_without_test_samples_and_not_in_silence(
+    data: Dataset, tmp_path: Path
+) -> None:
+    folder = class_folders(tmp_path / "theirs", 40)
+    noise = OpenSet(levels="constant", level=0.5, source="folder", path=folder)
+    listener = Listener()
+    draw = make_draw(data, Iid(), noise, 4, Streams(1), listener)
+    assert {what for what, _, _ in listener.steps} == {"training images"}
+    assert draw.foreign is not None
+    shutil.rmtree(folder)
+    seen = noise.shown(data, draw.foreign)
+    assert not torch.equal(seen.train.inputs, data.train.inputs)

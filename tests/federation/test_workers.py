@@ -217,6 +217,31 @@ def test_a_reply_made_of_a_personal_message(workspace: Workspace, workers: Worke
     assert visit.reply.weights["a"]["w"][0] == 1
 
 
+def test_a_heavy_personal_payload_is_not_sent_in_advance(
+    workspace: Workspace, workers: Workers
+) -> None:
+    # More than a pipe takes: sent to a worker that is busy answering, it would stop both.
+    heavy = Message("train names", {}, {"a": np.zeros(100_000)})
+    exchange = Exchange((0, 1, 2) * 6, Message("train"), dict.fromkeys((0, 1, 2), heavy))
+    watched: list[int] = []
+    for visit in workers.exchange(exchange, RNG):
+        assert len(visit.reply.payload["a"]) == 100_000
+        watched += [len(hand.jobs) for hand in workers.hands]
+    assert max(watched) == 1
+
+
+def test_an_examination_sends_no_memory_back(workspace: Workspace, workers: Workers) -> None:
+    for federation in (workers, InProcess(workspace)):
+        before = federation.records.write(None, "x")
+        for client in (0, 1, 2):
+            federation.accept(client, before)
+        federation.commit()
+        message = Message("examine", weights(federation))
+        for visit in federation.exchange(Exchange((0, 1, 2), message), RNG):
+            assert visit.memory == b""
+        assert all(federation.memories.get(client) == before for client in (0, 1, 2))
+
+
 def test_workers_where_there_is_no_safe_fork(monkeypatch: pytest.MonkeyPatch) -> None:
     assert usable_workers(3) == 3
     assert usable_workers(None) >= 1

@@ -10,7 +10,7 @@ import pytest
 
 import feddiv
 from feddiv.data import Draw
-from feddiv.data.draw import label_fingerprint
+from feddiv.data.fingerprint import label_fingerprint
 from feddiv.federation.wire import Refused, check_reply
 from feddiv.methods.contract import Facts, Reply
 from feddiv.methods.registry import METHODS

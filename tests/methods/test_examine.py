@@ -6,9 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from feddiv.config import load_experiment
 from feddiv.data import Dataset, Draw
+from feddiv.data.held_out import held_out_size, most_held_out
 from feddiv.errors import Diverged
 from feddiv.federation.in_process import InProcess
 from feddiv.federation.workspace import Workspace
@@ -69,8 +72,8 @@ def test_counts_by_class_of_the_given_labels(small_data: Dataset, draw: Draw) ->
 
     total = Examined(3)
     for reply, said in ((first, {"truly_right": 1}), (second, diary), (nobody, nothing)):
-        total.add(reply, said)
-    measures = HeldOutEvaluation(classes=3).of(total)
+        total.add(reply, said, 5)
+    measures = HeldOutEvaluation(classes=3, share=0.5).of(total)
     assert measures["held_out_accuracy"] == 2 / 5
     assert measures["believed"] == 3 / 5
     assert measures["believed_accuracy"] == 0
@@ -88,7 +91,7 @@ def test_every_method_can_be_examined_and_forgets_nothing(
     method, rng = workspace.method, Streams(0)
     state = method.begin(lambda each: federation.make_model(each, rng), federation.facts, rng)
     noted: list[dict[str, Any]] = []
-    evaluation = HeldOutEvaluation(classes=3)
+    evaluation = HeldOutEvaluation(classes=3, share=0.5)
     measures = evaluation.measure(method, federation, state, rng, noted.append)
     assert measures.keys() == set(evaluation.measures)
     assert noted == []
@@ -116,7 +119,7 @@ def test_feddiv_has_an_opinion_once_there_is_a_filter(small_data: Dataset, draw:
     method, rng = workspace.method, Streams(0)
     state = method.begin(lambda each: federation.make_model(each, rng), federation.facts, rng)
     state = replace(state, mixture=np.array([-2.0, 2.0, 1.0, 1.0, 0.5, 0.5]))
-    measures = HeldOutEvaluation(classes=3).measure(method, federation, state, rng)
+    measures = HeldOutEvaluation(classes=3, share=0.5).measure(method, federation, state, rng)
     assert measures["believed"] is not None
     # The opinion is that of all the client's samples judged together, the held-out ones last.
     client, received = workspace.client(2), method.assessment(state)
@@ -133,6 +136,10 @@ def test_feddiv_has_an_opinion_once_there_is_a_filter(small_data: Dataset, draw:
     ("payload", "reason"),
     [
         ({"held_out": [1.0, 0, 0], "right": [2.0, 0, 0]}, "more right or believed"),
+        (
+            {"held_out": [2.0, 2, 2], "right": [0.0, 0, 0]},
+            "counts 6 held-out samples, it can have 5",
+        ),
         ({"held_out": [1.5, 0, 0], "right": [1.0, 0, 0]}, "held_out is no count"),
         (
             {
@@ -151,10 +158,43 @@ def test_counts_that_contradict_each_other_are_refused(
     reply = Reply(0, 5, None, {key: np.array(value) for key, value in payload.items()})
     total = Examined(3)
     with pytest.raises(ValueError, match=reason):
-        total.add(reply, {})
+        total.add(reply, {}, 5)
     assert not total.held_out.any()
     with pytest.raises(Diverged, match="no count of held-out samples"):
-        HeldOutEvaluation(classes=3).of(total)
+        HeldOutEvaluation(classes=3, share=0.5).of(total)
+
+
+def test_nobody_counts_more_than_it_can_have_kept_out(small_data: Dataset, draw: Draw) -> None:
+    class Boaster(Oracle):
+        """Client 2 trains on 3 samples, keeps 3 out, and has 100 times as many when asked."""
+
+        def assess_held_out(self, client: Client, memory: Any, received: Message) -> Assessment:
+            if client.id == 2:
+                held = client.held_out
+                object.__setattr__(held, "given", held.given.repeat(100))
+                object.__setattr__(held, "truth", held.truth.repeat(100))
+            return super().assess_held_out(client, memory, received)
+
+    method = Boaster(FedAvgOptions(), TrainOptions(), Budget(1, 1.0, 0))
+    federation, rng = (
+        InProcess(Workspace(method, small_data, draw, ModelOptions(name="mlp"))),
+        Streams(0),
+    )
+    state = method.begin(lambda each: federation.make_model(each, rng), federation.facts, rng)
+    noted: list[dict[str, Any]] = []
+    evaluation = HeldOutEvaluation(classes=3, share=0.5)
+    measures = evaluation.measure(method, federation, state, rng, noted.append)
+    assert [line["client"] for line in noted] == [2]
+    assert "held_out" in noted[0]["refused"]
+    assert measures["held_out_accuracy"] == 1 / 2
+
+
+@given(st.integers(5, 10_000), st.floats(0.001, 0.999))
+def test_what_a_client_can_have_kept_out_is_at_most_what_it_has(samples: int, share: float) -> None:
+    kept = held_out_size(samples, share)
+    most = most_held_out(samples - kept, share)
+    assert kept <= most
+    assert held_out_size(samples - kept + most + 2, share) < most + 2 or kept == samples - 1
 
 
 def test_everybody_is_asked_with_what_labels_are_assessed_with(

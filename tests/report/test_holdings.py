@@ -39,6 +39,17 @@ def test_without_the_truth_given_labels_are_counted(small_data: Dataset, small_d
     assert held.clients[1].wrong is None
 
 
+def test_samples_kept_out_are_somebodys(small_data: Dataset, small_draw: Draw) -> None:
+    parts = (np.arange(0, 2), np.arange(2, 5), np.arange(6, 9))
+    out = (np.array([], np.int64), np.array([5]), np.array([9, 10]))
+    held = holdings(small_data, replace(small_draw, parts=parts, held_out=out))
+    assert [client.held_out for client in held.clients] == [0, 1, 2]
+    assert [client.samples for client in held.clients] == [2, 3, 3]
+    assert (held.samples, held.held_out, held.unheld) == (8, 3, 1)
+    tree = held.as_dict()
+    assert (tree["held_out"], tree["clients"][2]["held_out"]) == (3, 2)
+
+
 def test_foreign_images_are_in_no_class(small_data: Dataset, small_draw: Draw) -> None:
     truth = small_draw.given.copy()
     truth[[2, 3]] = -1

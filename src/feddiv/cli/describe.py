@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from feddiv.cli.progress import progress
 from feddiv.config import Overrides, load_experiment
 from feddiv.report.holdings import Holding, Holdings, holdings
 from feddiv.report.holdings_picture import save_holdings
@@ -17,7 +18,8 @@ LARGEST = 3  # classes that are named
 
 def describe(source: str, overrides: Overrides, out: Path | None, *, as_json: bool) -> None:
     """Make the draw of an experiment and show it, without training."""
-    held = holdings(*drawn(load_experiment(source, overrides)))
+    with progress(quiet=False) as teller:
+        held = holdings(*drawn(load_experiment(source, overrides), teller=teller))
     if out is not None:
         save_holdings(held, out.expanduser())
     if as_json:
@@ -34,7 +36,8 @@ def describe(source: str, overrides: Overrides, out: Path | None, *, as_json: bo
 def _table(held: Holdings) -> Table:
     """A row for each client; where the screen is narrow, the list of classes is cut short."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("client", "samples", "classes", "noise", "level", "wrong"):
+    kept_out = ("held out",) if held.held_out else ()
+    for heading in ("client", "samples", *kept_out, "classes", "noise", "level", "wrong"):
         text = heading in ("client", "noise")
         table.add_column(heading, justify="left" if text else "right", no_wrap=True)
     table.add_column("largest")
@@ -42,6 +45,7 @@ def _table(held: Holdings) -> Table:
         table.add_row(
             Text(client.name),
             f"{client.samples:,}",
+            *(f"{client.held_out:,}" for _ in kept_out),
             str(client.classes),
             client.kind or "?",
             _share(client.level),
@@ -72,6 +76,8 @@ def _summary(held: Holdings) -> list[str]:
         f"{sizes[-1]:,}, median {middle:,}), {held.unheld:,} samples at none",
         f"Classes are counted by {kind}.",
     ]
+    if held.held_out:
+        lines.append(f"Kept out of training: {held.held_out:,} samples more")
     if held.wrong is not None:
         lines.append(f"Wrong labels: {held.wrong:.1%}")
     return [*lines, f"Draw       {held.draw}"]

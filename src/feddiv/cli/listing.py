@@ -1,14 +1,12 @@
 """What there is to choose from, with one line on each."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from feddiv.data import NOISES, PARTITIONS, SOURCES
-from feddiv.data.catalogue import Benchmark
-from feddiv.data.integrity import Copy, unfinished
 from feddiv.methods.registry import METHODS, default_variant, full_name
 from feddiv.nets import NETS
 from feddiv.presets import presets
@@ -52,22 +50,3 @@ def print_lists(kind: str | None) -> None:
         for entry, line in LISTS[name]().items():
             table.add_row(Text(f"  {entry}" if kind is None else entry), Text(line))
         console.print(table)
-
-
-def print_copies(found: Mapping[Benchmark, Sequence[Copy]]) -> None:
-    """A line for each copy of a data set, or that there is none."""
-    rows: list[tuple[str, str, str]] = []
-    for benchmark, copies in found.items():
-        for copy in copies:
-            state = "whole" if copy.whole else "damaged"
-            rows.append((benchmark.name, state, f"{copy.folder} ({copy.place.setting})"))
-            rows += [("", "", problem) for problem in copy.problems]
-        if not copies:
-            part, all_of_it = unfinished(benchmark), sum(d.size for d in benchmark.downloads)
-            state = f"begun, {part / all_of_it:.0%}" if part else "absent"
-            rows.append((benchmark.name, state, f"feddiv data get {benchmark.name}"))
-    first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
-    console = Console(highlight=False)
-    for name, state, where in rows:  # paths stay in one line: people copy them
-        line = f"{name:<{first}}  {state:<{second}}  {where}"
-        console.print(line, soft_wrap=True, markup=False)

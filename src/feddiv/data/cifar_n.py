@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from feddiv.data.catalogue import CIFAR_N
+from feddiv.data.integrity import piece_problem
 from feddiv.data.pickles import read_pickle
 from feddiv.data.places import find
 from feddiv.errors import UserError
@@ -64,12 +65,22 @@ def read_annotators(path: Path | None) -> Labels:
 
 
 def _file(path: Path | None, name: str, setting: str) -> Path:
-    """A file of CIFAR-N: `path` itself, or in the folder that `path` or else FEDDIV_DATA names."""
+    """A file of CIFAR-N: `path` itself, or in the folder that `path` or else FEDDIV_DATA names.
+
+    What is found in a folder has to be the published file. A file that is named itself may be the
+    user's own.
+    """
     if path is not None and path.expanduser().is_file():
         return path.expanduser()
     file = find(CIFAR_N, path, setting) / name
     if not file.is_file():
         raise UserError(f"{file}: there is no such file; run `feddiv data get {CIFAR_N.name}`")
+    problem = piece_problem(CIFAR_N.piece(name), file.parent)
+    if problem is not None:
+        raise UserError(
+            f"{file.parent}: {problem}; run `feddiv data get {CIFAR_N.name}`, or name a file of "
+            f"your own by {setting}"
+        )
     return file
 
 

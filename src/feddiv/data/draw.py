@@ -1,27 +1,30 @@
 """Partition and noise of one run: made once, saved, hashed, reused by the next method."""
 
 import hashlib
+import json
 import os
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
 from feddiv.data.archives import Arrays, read_npz
+from feddiv.data.fingerprint import evaluation_fingerprint, label_fingerprint, training_fingerprint
 from feddiv.data.noise import Foreign, NoiseOptions
 from feddiv.data.partition import PartitionOptions
+from feddiv.data.recipe import recipe
 from feddiv.data.store import Dataset
+from feddiv.data.teller import Teller
 from feddiv.errors import UserError
 from feddiv.randomness import Streams
 
 FORMAT: Final = "feddiv-draw-1"
 OUTSIDE: Final = -1  # the true label of a sample that belongs to none of the classes
 # What describes a draw but changes no sample and no label of it.
-UNHASHED: Final = frozenset({"iid", "kinds", "names"})
+UNHASHED: Final = frozenset({"iid", "kinds", "names", "inputs", "test", "recipe"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +37,9 @@ class Draw:
     share of wrong labels), None where the source's own labels are wrong to an unknown degree;
     `kinds` are the clients' kinds of noise and `names` what the data calls the clients, both empty
     where unknown. `fingerprint` identifies the training labels of the data the draw was made for.
-    `held_out` has what each client keeps out of training, if they do; it is in no part.
+    `held_out` has what each client keeps out of training, if they do; it is in no part. `inputs`
+    and `test` identify the training inputs and the test samples, `recipe` the options that the
+    draw was made by; empty where unknown, as in draws of earlier versions.
     """
 
     dataset: str
@@ -48,6 +53,9 @@ class Draw:
     names: tuple[str, ...] = ()
     foreign: Foreign | None = None
     held_out: tuple[npt.NDArray[np.int64], ...] | None = None
+    inputs: str = ""
+    test: str = ""
+    recipe: str = ""
 
     @property
     def hash(self) -> str:
@@ -78,6 +86,9 @@ class Draw:
         for key, texts in (("kinds", self.kinds), ("names", self.names)):
             if texts:
                 arrays[key] = np.array(texts, dtype=np.str_)
+        for key in ("inputs", "test", "recipe"):
+            if text := getattr(self, key):
+                arrays[key] = np.array(text)
         if self.foreign is not None:
             arrays["foreign"] = self.foreign.rows.astype("<i8")
             arrays["foreign_source"] = np.array(self.foreign.source)
@@ -120,6 +131,9 @@ class Draw:
                 raise ValueError(f"{len(truth)} true labels for {len(given)} given ones")
             if levels is not None and len(levels) != len(parts):
                 raise ValueError(f"{len(levels)} levels for {len(parts)} clients")
+            texts = {key: _text(arrays, key) for key in ("inputs", "test", "recipe")}
+            if texts["recipe"] and not isinstance(json.loads(texts["recipe"]), dict):
+                raise ValueError("'recipe' holds no sections")
             foreign = None
             if "foreign" in arrays:
                 foreign = Foreign(
@@ -141,6 +155,7 @@ class Draw:
                 names=_texts(arrays, "names", len(parts)),
                 foreign=foreign,
                 held_out=held_out,
+                **texts,
             )
         except KeyError as missing:
             raise UserError(f"draw {path}: damaged, array {missing} is missing") from None
@@ -182,6 +197,24 @@ class Draw:
                     f"draw: {kind} label {_outlier(labels, classes)} is not in 0..{classes - 1}"
                 )
 
+    def bound_to(self, dataset: Dataset) -> "Draw":
+        """The same draw, knowing these inputs; refuses others than those it was made for.
+
+        Where either has no test samples, as with evaluation on held-out ones, none are compared.
+        """
+        inputs, test = training_fingerprint(dataset), evaluation_fingerprint(dataset)
+        if self.inputs not in ("", inputs):
+            raise UserError(
+                f"draw: made for other samples of {dataset.name} (their labels are the same, the "
+                "training inputs or their normalisation differ); data.path must hold the same data"
+            )
+        if self.test and test and self.test != test:
+            raise UserError(
+                f"draw: made with other test samples of {dataset.name}; data.path, "
+                "data.test_images and seed must be the same"
+            )
+        return replace(self, inputs=inputs, test=self.test or test)
+
 
 def make_draw(
     dataset: Dataset,
@@ -189,15 +222,17 @@ def make_draw(
     noise: NoiseOptions,
     clients: int | None,
     streams: Streams,
+    teller: Teller | None = None,
 ) -> Draw:
     """Deal the samples by the source's labels, then corrupt the labels.
 
     Labels of unknown quality become the truth only when noise is put on top of them: then they
-    are what the experiment asks to recover. `clients` None means as many as the data has.
+    are what the experiment asks to recover. `clients` None means as many as the data has. `teller`
+    is told how other data that the noise needs is made ready.
     """
     labels = dataset.train.labels.cpu().numpy().astype(np.int64)
     parts = partition.split(dataset, clients, streams.numpy("partition"))
-    corruption = noise.corrupt(dataset, parts.samples, streams.numpy("noise"))
+    corruption = noise.corrupt(dataset, parts.samples, streams.numpy("noise"), teller)
     truth = None if dataset.truth is None else dataset.truth.cpu().numpy().astype(np.int64)
     if truth is None and noise.injects:
         truth = labels
@@ -212,15 +247,11 @@ def make_draw(
         levels=corruption.levels if clean_source else None,
         fingerprint=label_fingerprint(dataset.train.labels),
         iid=partition.iid,
-        kinds=corruption.kinds,
+        kinds=corruption.kinds if clean_source or noise.injects else (),
         names=parts.names,
         foreign=corruption.foreign,
+        recipe=recipe(partition, noise),
     )
-
-
-def label_fingerprint(labels: Tensor) -> str:
-    """sha256 (hex) of the labels, in order: tells one set of training samples from another."""
-    return hashlib.sha256(labels.cpu().numpy().astype("<i8").tobytes()).hexdigest()
 
 
 def _strung(parts: tuple[npt.NDArray[np.int64], ...]) -> tuple[npt.NDArray[np.int64], ...]:
@@ -254,6 +285,13 @@ def _texts(arrays: Arrays, key: str, clients: int) -> tuple[str, ...]:
     if array.dtype.kind != "U" or array.shape != (clients,):
         raise ValueError(f"{key!r} is {array.dtype} {array.shape} for {clients} clients")
     return tuple(str(text) for text in array)
+
+
+def _text(arrays: Arrays, key: str) -> str:
+    array = arrays.get(key, np.array(""))
+    if array.dtype.kind != "U" or array.shape != ():
+        raise ValueError(f"{key!r} is {array.dtype} {array.shape}")
+    return str(array)
 
 
 def _outlier(values: npt.NDArray[np.int64], end: int) -> int:

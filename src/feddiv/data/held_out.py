@@ -21,6 +21,11 @@ def held_out_size(samples: int, share: float) -> int:
     return min(max(int(share * samples + 0.5), 1), samples - 1)
 
 
+def most_held_out(trained_on: int, share: float) -> int:
+    """The most that a client can keep out which trains on so many samples."""
+    return max(1, int((share * trained_on + 0.5) / (1 - share) + 1e-6))  # not less by rounding
+
+
 def with_held_out(draw: Draw, share: float, streams: Streams) -> Draw:
     """The draw with this share of every client's samples kept out of training."""
     sizes = [held_out_size(len(part), share) for part in draw.parts]

@@ -74,7 +74,7 @@ def make_visit(
     client = workspace.client(rng.client)
     if message.kind == KIND:
         reply, diary = examined(workspace.method, client, records.read(record), message)
-        return Visit(reply, record or b"", diary)
+        return Visit(reply, b"", diary)  # its memory stays as it was: nothing to send back
     visit = workspace.method.visit(client, records.read(record), message, rng)
     name = f"{rng.client:06d}-{rng.round:06d}-{rng.exchange:04d}"
     return Visit(visit.reply, records.write(visit.memory, name), visit.diary)

@@ -240,41 +240,44 @@ class Workers(Simulation):
         for place, hand in enumerate(self.hands):
             if not todo or todo[0] >= turn + AHEAD * self.count:
                 return
-            if hand.jobs and not self._in_advance(hand, jobs[todo[0]], len(todo)):
+            if hand.jobs and not self._in_advance(hand, len(todo)):
                 continue
             if hand.free is None:
                 if hand.jobs:
                     continue  # soon one of its replies will be merged
                 _make_room(hand, done)
-            number = todo.popleft()
-            if not self._handed(hand, jobs[number], number):
+            message = self._packed(hand, jobs[todo[0]])
+            if hand.jobs and len(message) > LIGHT:
+                continue  # a full pipe would make us wait for one that may be waiting for us
+            if not self._handed(hand, message, todo.popleft()):
                 self._bury(place, jobs, todo)
 
-    def _in_advance(self, hand: Hand, job: Job, left: int) -> bool:
-        """Whether a worker that has a job may be given this one already.
+    def _in_advance(self, hand: Hand, left: int) -> bool:
+        """Whether a worker that has a job may be given one more, if it is light.
 
-        Near the end it might wait behind a slow one while others idle; and a pipe that is full
-        would make us wait for a worker that may be waiting for us.
+        Near the end it might wait behind a slow one while others idle.
         """
-        record = self.memories.get(job.task.rng.client) or b""
-        heavy = len(record) > LIGHT or len(self.packed_letter) > LIGHT
-        return len(hand.jobs) < MAILBOXES and left > MAILBOXES * self.count and not heavy
+        return len(hand.jobs) < MAILBOXES and left > MAILBOXES * self.count
 
-    def _handed(self, hand: Hand, job: Job, number: int) -> bool:
-        """Give a worker a job; False where there is nobody to take it."""
+    def _packed(self, hand: Hand, job: Job) -> bytes:
+        """The whole message that gives this worker the job; personal weights go to its mailbox."""
         box = hand.free
         assert box is not None
-        hand.jobs.append(number)
-        hand.boxes[number] = box
         task = replace(job.task, mailbox=box)
         if job.personal is not None:
             layout = hand.mailboxes[box].write(job.personal.weights)
             letter = Letter(0, job.personal.kind, job.personal.payload, layout)
             task = replace(task, personal=letter)
         packed = b"" if hand.letter == self.letter.serial else self.packed_letter
-        record = self.memories.get(task.rng.client) or b""
+        return joined(packed, pack(task), self.memories.get(task.rng.client) or b"")
+
+    def _handed(self, hand: Hand, message: bytes, number: int) -> bool:
+        """Give a worker a job; False where there is nobody to take it."""
+        assert hand.free is not None
+        hand.boxes[number] = hand.free
+        hand.jobs.append(number)
         try:
-            hand.connection.send_bytes(joined(packed, pack(task), record))
+            hand.connection.send_bytes(message)
         except OSError:
             return False
         hand.letter = self.letter.serial

@@ -34,14 +34,18 @@ def examination(method: Method[Any, Any], state: Any, facts: Facts) -> Exchange:
     return Exchange(tuple(facts.sizes), replace(method.assessment(state), kind=KIND))
 
 
-def declares(facts: Facts) -> Mapping[str, Declared]:
-    """Counts by class: samples and right predictions; of those believed only where there are."""
-    shape = (len(facts.classes),)
+def declares(facts: Facts, most: int) -> Mapping[str, Declared]:
+    """Counts by class: samples and right predictions; of those believed only where there are.
+
+    `most` is how many samples a client can have kept out, by what the server knows of it.
+    """
+    counts = Declared((len(facts.classes),), low=0.0, high=float(most))
+    optional = replace(counts, optional=True)
     return {
-        "held_out": Declared(shape, low=0.0),
-        "right": Declared(shape, low=0.0),
-        "believed": Declared(shape, low=0.0, optional=True),
-        "believed_right": Declared(shape, low=0.0, optional=True),
+        "held_out": counts,
+        "right": counts,
+        "believed": optional,
+        "believed_right": optional,
     }
 
 
@@ -83,12 +87,17 @@ class Examined:
             np.zeros(self.classes, np.int64) for _ in range(5)
         )
 
-    def add(self, reply: Reply, diary: Diary) -> None:
-        """One client more; raises ValueError where its counts contradict each other."""
+    def add(self, reply: Reply, diary: Diary, most: int) -> None:
+        """One client more, of at most so many samples.
+
+        Raises ValueError where its counts contradict that or each other.
+        """
         counts = {name: _whole(name, value) for name, value in reply.payload.items()}
         held, right = counts["held_out"], counts["right"]
         believed = counts.get("believed", np.zeros_like(held))
         believed_right = counts.get("believed_right", np.zeros_like(held))
+        if held.sum() > most:
+            raise ValueError(f"counts {held.sum()} held-out samples, it can have {most}")
         if (right > held).any() or (believed > held).any():
             raise ValueError("counts more right or believed than there are")
         if (believed_right > np.minimum(believed, right)).any():

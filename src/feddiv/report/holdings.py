@@ -13,13 +13,15 @@ class Holding:
     """One client.
 
     `counts` has its samples by class: by true class where that is known, by given label where it
-    is not. `outside` are samples of none of the classes. `level` is how noisy the client was made,
+    is not. `held_out` samples are kept out of training and counted nowhere else. `outside` are
+    samples of none of the classes. `level` is how noisy the client was made,
     `wrong` the share of its labels that are wrong; None where nobody knows.
     """
 
     client: int
     name: str
     samples: int
+    held_out: int
     counts: tuple[int, ...]
     outside: int
     kind: str
@@ -34,7 +36,7 @@ class Holding:
 
 @dataclass(frozen=True)
 class Holdings:
-    """All clients of a draw; `unheld` samples are nobody's."""
+    """All clients of a draw; `unheld` samples are nobody's, not even kept out of training."""
 
     dataset: str
     classes: tuple[str, ...]
@@ -49,6 +51,11 @@ class Holdings:
         return sum(client.samples for client in self.clients)
 
     @property
+    def held_out(self) -> int:
+        """How many samples are kept out of training."""
+        return sum(client.held_out for client in self.clients)
+
+    @property
     def wrong(self) -> float | None:
         """The share of wrong labels among all that somebody holds."""
         if not self.by_truth:
@@ -58,7 +65,8 @@ class Holdings:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         clients = [asdict(client) | {"classes": client.classes} for client in self.clients]
-        return asdict(self) | {"samples": self.samples, "wrong": self.wrong, "clients": clients}
+        totals = {"samples": self.samples, "held_out": self.held_out, "wrong": self.wrong}
+        return asdict(self) | totals | {"clients": clients}
 
 
 def holdings(dataset: Dataset, draw: Draw) -> Holdings:
@@ -74,6 +82,7 @@ def holdings(dataset: Dataset, draw: Draw) -> Holdings:
                 client=client,
                 name=draw.names[client] if draw.names else str(client),
                 samples=len(part),
+                held_out=0 if draw.held_out is None else len(draw.held_out[client]),
                 counts=tuple(counts.tolist()),
                 outside=int((labels == OUTSIDE).sum()),
                 kind=draw.kinds[client] if draw.kinds else "",
@@ -81,7 +90,7 @@ def holdings(dataset: Dataset, draw: Draw) -> Holdings:
                 wrong=wrong,
             )
         )
-    held = sum(len(part) for part in draw.parts)
+    held = sum(client.samples + client.held_out for client in clients)
     return Holdings(
         dataset=dataset.name,
         classes=dataset.classes,

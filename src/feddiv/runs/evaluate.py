@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from feddiv.data import Dataset
+from feddiv.data.held_out import most_held_out
 from feddiv.errors import Diverged
 from feddiv.federation.contract import Federation
 from feddiv.federation.wire import Refused, check_reply, message_bytes, reply_bytes
@@ -99,6 +100,7 @@ class HeldOutEvaluation(Evaluation):
         "examination_bytes_up",
         "examination_bytes_down",
     )
+    share: float
 
     def measure(
         self,
@@ -110,15 +112,16 @@ class HeldOutEvaluation(Evaluation):
     ) -> Diary:
         """Ask all clients for their counts and add them up."""
         facts = federation.facts
-        exchange, declared = examination(method, state, facts), declares(facts)
+        exchange = examination(method, state, facts)
         total, up, down = Examined(self.classes), 0, 0
         for visit in federation.exchange(exchange, rng):
             reply = visit.reply
             up, down = up + reply_bytes(reply), down + message_bytes(exchange.message)
             try:
                 size = facts.sizes[reply.client]
-                check_reply(reply, declared, (), exchange.message, size)
-                total.add(reply, visit.diary)
+                most = most_held_out(size, self.share)
+                check_reply(reply, declares(facts, most), (), exchange.message, size)
+                total.add(reply, visit.diary, most)
             except (Refused, ValueError) as reason:
                 note({"client": reply.client, "kind": KIND, "refused": str(reason)})
         return {**self.of(total), "examination_bytes_up": up, "examination_bytes_down": down}
@@ -145,7 +148,7 @@ def evaluation_of(options: EvaluationOptions, dataset: Dataset) -> Evaluation:
     """The evaluation that the experiment asks for."""
     classes = len(dataset.classes)
     if isinstance(options, HeldOut):
-        return HeldOutEvaluation(classes=classes, every=options.every)
+        return HeldOutEvaluation(classes=classes, every=options.every, share=options.share)
     labels = dataset.test.labels.cpu().numpy()
     return CentralEvaluation(classes=classes, every=options.every, labels=labels)
 

@@ -1,10 +1,11 @@
 """From an experiment to something that can run, before anything is written."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from feddiv.config import Experiment
 from feddiv.data import Dataset, Draw, Teller, load_dataset, make_draw
 from feddiv.data.held_out import check_share, with_held_out
+from feddiv.data.recipe import check_recipe
 from feddiv.errors import UserError
 from feddiv.federation.workspace import Workspace
 from feddiv.nets.compute import find_device
@@ -54,20 +55,26 @@ def drawn(
     streams, clients = Streams(experiment.seed), experiment.clients.count
     with_test = not isinstance(experiment.evaluation, HeldOut)
     dataset = load_dataset(experiment.data, streams, teller, with_test=with_test, brought=brought)
+    partition, noise = experiment.partition, experiment.noise
     if draw is not None:
         pass
     elif experiment.data.draw is None:
-        draw = make_draw(dataset, experiment.partition, experiment.noise, clients, streams)
+        draw = make_draw(dataset, partition, noise, clients, streams, teller)
     else:
         draw = Draw.load(experiment.data.draw)
+        if draw.recipe:
+            check_recipe(draw.recipe, partition, noise, f"data.draw={experiment.data.draw}")
         if clients is not None and len(draw.parts) != clients:
             raise UserError(
                 f"data.draw={experiment.data.draw} has {len(draw.parts)} clients: "
                 f"set clients.count to that, it is {clients}"
             )
     draw.check(dataset)
-    draw = _kept_out(draw, experiment, streams)
-    return experiment.noise.shown(dataset, draw.foreign), draw
+    draw = _kept_out(draw.bound_to(dataset), experiment, streams)
+    dataset = noise.shown(dataset, draw.foreign, teller)
+    if draw.foreign is not None:  # its images are in the data set now
+        draw = replace(draw, foreign=replace(draw.foreign, images=None))
+    return dataset, draw
 
 
 def _kept_out(draw: Draw, experiment: Experiment, streams: Streams) -> Draw:

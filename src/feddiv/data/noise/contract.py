@@ -8,8 +8,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
+from torch import Tensor
 
 from feddiv.data.store import Dataset
+from feddiv.data.teller import Teller
 from feddiv.errors import UserError
 from feddiv.options import Options
 
@@ -23,12 +25,14 @@ class Foreign:
     """Which samples show an image of another data set.
 
     `rows` [N] has the other set's training sample, or -1 where a sample shows its own image;
-    `fingerprint` is the sha256 of the images that are shown, in order.
+    `fingerprint` is the sha256 of the images that are shown, in order; `images` are they, as long
+    as they are at hand.
     """
 
     source: str
     rows: npt.NDArray[np.int64]
     fingerprint: str
+    images: Tensor | None = None
 
     @property
     def shown(self) -> npt.NDArray[np.bool_]:
@@ -57,10 +61,21 @@ class NoiseOptions(Options, ABC):
         """Whether any label can change, so that labels as they were count as the truth."""
 
     @abstractmethod
-    def corrupt(self, dataset: Dataset, parts: Parts, rng: np.random.Generator) -> Corruption:
-        """Wrong labels for the samples of these clients; all other samples keep theirs."""
+    def corrupt(
+        self,
+        dataset: Dataset,
+        parts: Parts,
+        rng: np.random.Generator,
+        teller: Teller | None = None,
+    ) -> Corruption:
+        """Wrong labels for the samples of these clients; all other samples keep theirs.
 
-    def shown(self, dataset: Dataset, foreign: Foreign | None) -> Dataset:
+        `teller` is told how other data that it needs is made ready.
+        """
+
+    def shown(
+        self, dataset: Dataset, foreign: Foreign | None, teller: Teller | None = None
+    ) -> Dataset:
         """The data as clients see it: with the foreign images of a draw, where it has any."""
         if foreign is None:
             return dataset

@@ -9,6 +9,7 @@ from pydantic import Field
 from feddiv.data.cifar_n import KEYS, read_human_labels
 from feddiv.data.noise.contract import Corruption, Labels, NoiseOptions, Parts, labels_of
 from feddiv.data.store import Dataset
+from feddiv.data.teller import Teller
 from feddiv.errors import UserError
 
 
@@ -28,7 +29,13 @@ class Human(NoiseOptions):
         """The data set's own labels are the truth."""
         return True
 
-    def corrupt(self, dataset: Dataset, parts: Parts, rng: np.random.Generator) -> Corruption:
+    def corrupt(
+        self,
+        dataset: Dataset,
+        parts: Parts,
+        rng: np.random.Generator,
+        teller: Teller | None = None,
+    ) -> Corruption:
         """The people's labels; a client's level is the share of wrong ones among its own."""
         theirs = self.aligned(dataset)
         labels = labels_of(dataset)

@@ -13,8 +13,10 @@ from pydantic import Field
 
 from feddiv.data.noise.contract import Corruption, LevelOptions, Parts, labels_of
 from feddiv.data.store import Dataset
+from feddiv.data.teller import Teller
 
-CHUNK: Final = 1024
+MOST_ROWS: Final = 1024
+MOST_BYTES: Final = 1 << 26
 
 Array = npt.NDArray[np.float64]
 
@@ -23,13 +25,20 @@ class Instance(LevelOptions):
     """Each sample has its own flip rate, and its features choose the wrong class (Xia et al. 2020).
 
     The flip rates of a client at level delta_k are drawn from a normal distribution around it,
-    `spread` wide and cut off at 0 and 1; a client at level 0 has none.
+    `spread` wide and cut off at 0 and 1; a client at level 0 has none. Cut off, their mean is less
+    extreme than delta_k: the mean is what the draw records as the client's level.
     """
 
     name: Literal["instance"] = "instance"
     spread: float = Field(default=0.1, ge=0, le=1)
 
-    def corrupt(self, dataset: Dataset, parts: Parts, rng: np.random.Generator) -> Corruption:
+    def corrupt(
+        self,
+        dataset: Dataset,
+        parts: Parts,
+        rng: np.random.Generator,
+        teller: Teller | None = None,
+    ) -> Corruption:
         """A sample x of class y keeps it with 1-q; else softmax(x w_y) over the others decides.
 
         The projections w_y are the same for all clients: they confuse the same things.
@@ -37,21 +46,24 @@ class Instance(LevelOptions):
         levels = self.client_levels(len(parts), rng)
         labels = labels_of(dataset)
         flip_rate = np.zeros(len(labels))  # q
-        for part, level in zip(parts, levels, strict=True):
-            if level > 0:
+        for client, (part, level) in enumerate(zip(parts, levels, strict=True)):
+            if level > 0 and len(part):
                 flip_rate[part] = truncated_normal(level, self.spread, len(part), rng)
+                levels[client] = flip_rate[part].mean()
         chance, chosen = rng.random(len(labels)), rng.random(len(labels))
         flipped = chance < flip_rate
 
         given, classes = labels.copy(), len(dataset.classes)
         size = int(np.prod(dataset.input_shape))
+        step = max(1, min(MOST_ROWS, MOST_BYTES // (8 * size)))
         for label in range(classes):
             projection = rng.standard_normal((size, classes))  # w_y
             rows = np.flatnonzero(flipped & (labels == label))
-            for start in range(0, len(rows), CHUNK):
-                chunk = rows[start : start + CHUNK]
+            for start in range(0, len(rows), step):
+                chunk = rows[start : start + step]
                 wrong = _without(label, _features(dataset, chunk) @ projection)
                 given[chunk] = _drawn(wrong, chosen[chunk])
+                dataset.train.let_go()
         return Corruption(given, levels, self.kinds(levels))
 
 

@@ -15,6 +15,7 @@ from feddiv.data.noise.contract import (
     labels_of,
 )
 from feddiv.data.store import Dataset
+from feddiv.data.teller import Teller
 from feddiv.errors import UserError
 
 # Classes of CIFAR-10 that people mix up (Patrini et al., CVPR 2017).
@@ -37,7 +38,13 @@ class NoNoise(NoiseOptions):
         """Never."""
         return False
 
-    def corrupt(self, dataset: Dataset, parts: Parts, rng: np.random.Generator) -> Corruption:
+    def corrupt(
+        self,
+        dataset: Dataset,
+        parts: Parts,
+        rng: np.random.Generator,
+        teller: Teller | None = None,
+    ) -> Corruption:
         """A copy of the labels, level 0 everywhere."""
         return Corruption(labels_of(dataset), np.zeros(len(parts)), ("none",) * len(parts))
 
@@ -52,7 +59,13 @@ class Symmetric(LevelOptions):
     name: Literal["symmetric"] = "symmetric"
     classes: Literal["all", "first_ten"] = "all"
 
-    def corrupt(self, dataset: Dataset, parts: Parts, rng: np.random.Generator) -> Corruption:
+    def corrupt(
+        self,
+        dataset: Dataset,
+        parts: Parts,
+        rng: np.random.Generator,
+        teller: Teller | None = None,
+    ) -> Corruption:
         """Each sample is corrupted on its own.
 
         A corrupted label may draw its own class again, so the share of wrong labels is about
@@ -87,7 +100,13 @@ class Pair(LevelOptions):
             raise ValueError("allowed are next, cifar10 and a table of class names, {cat='dog'}")
         return value
 
-    def corrupt(self, dataset: Dataset, parts: Parts, rng: np.random.Generator) -> Corruption:
+    def corrupt(
+        self,
+        dataset: Dataset,
+        parts: Parts,
+        rng: np.random.Generator,
+        teller: Teller | None = None,
+    ) -> Corruption:
         """Each sample of a class that can turn does so on its own, with probability delta_k."""
         turned = self.turned(dataset.classes)
         levels = self.client_levels(len(parts), rng)

@@ -13,6 +13,7 @@ from feddiv.data.noise.instance import Instance
 from feddiv.data.noise.labels import NoNoise, Pair, Symmetric
 from feddiv.data.noise.open_set import OpenSet
 from feddiv.data.store import Dataset
+from feddiv.data.teller import Teller
 from feddiv.errors import UserError
 
 KINDS: dict[str, type[NoiseOptions]] = {
@@ -62,7 +63,13 @@ class Mixed(NoiseOptions):
         """If any of its kinds does."""
         return any(kind.injects for kind in self.kinds)
 
-    def corrupt(self, dataset: Dataset, parts: Parts, rng: np.random.Generator) -> Corruption:
+    def corrupt(
+        self,
+        dataset: Dataset,
+        parts: Parts,
+        rng: np.random.Generator,
+        teller: Teller | None = None,
+    ) -> Corruption:
         """Each kind corrupts the labels of its own clients, as if there were no others."""
         if not self.kinds:
             raise UserError("noise.name=mixed: noise.kinds has to list the kinds of noise")
@@ -71,7 +78,7 @@ class Mixed(NoiseOptions):
         kinds, foreign = [""] * len(parts), None
         for number, kind in enumerate(self.kinds):
             clients = np.flatnonzero(dealt == number).tolist()
-            own = kind.corrupt(dataset, [parts[client] for client in clients], rng)
+            own = kind.corrupt(dataset, [parts[client] for client in clients], rng, teller)
             levels[clients] = own.levels
             for client, name in zip(clients, own.kinds, strict=True):
                 kinds[client] = name
@@ -86,9 +93,11 @@ class Mixed(NoiseOptions):
             return np.sort(turns)
         return rng.permutation(turns) if self.deal == "random" else turns
 
-    def shown(self, dataset: Dataset, foreign: Foreign | None) -> Dataset:
+    def shown(
+        self, dataset: Dataset, foreign: Foreign | None, teller: Teller | None = None
+    ) -> Dataset:
         """With the images of its open set, where it has one."""
         for kind in self.kinds:
             if isinstance(kind, OpenSet):
-                return kind.shown(dataset, foreign)
-        return super().shown(dataset, foreign)
+                return kind.shown(dataset, foreign, teller)
+        return super().shown(dataset, foreign, teller)

@@ -23,6 +23,7 @@ from feddiv.data.noise.contract import (
 from feddiv.data.options import DataOptions
 from feddiv.data.sources import load_dataset
 from feddiv.data.store import Dataset
+from feddiv.data.teller import Teller
 from feddiv.errors import UserError
 from feddiv.randomness import Streams
 
@@ -40,14 +41,21 @@ class OpenSet(LevelOptions):
     source: str = ""
     path: Path | None = Field(default=None, strict=False)
 
-    def corrupt(self, dataset: Dataset, parts: Parts, rng: np.random.Generator) -> Corruption:
+    def corrupt(
+        self,
+        dataset: Dataset,
+        parts: Parts,
+        rng: np.random.Generator,
+        teller: Teller | None = None,
+    ) -> Corruption:
         """Labels stay; each sample shows a foreign image with probability delta_k."""
+        _check_in_memory(dataset)
         levels = self.client_levels(len(parts), rng)
         hits = [
             part[rng.random(len(part)) < level] for part, level in zip(parts, levels, strict=True)
         ]
         hit = np.concatenate([np.empty(0, np.int64), *hits])
-        other = self._other(dataset)
+        other = self._other(dataset, teller)
         if len(hit) > len(other.train):
             raise UserError(
                 f"noise.source={self.source}: {len(hit)} samples are to show a foreign image and "
@@ -58,47 +66,60 @@ class OpenSet(LevelOptions):
         rows = np.full(len(dataset.train), -1, np.int64)
         rows[hit] = rng.choice(len(other.train), size=len(hit), replace=False)
         images = fitted_inputs(other, rows[rows >= 0], dataset)
-        foreign = Foreign(other.name, rows, _fingerprint(images))
+        foreign = Foreign(other.name, rows, _fingerprint(images), images)
         return Corruption(labels_of(dataset), levels, self.kinds(levels), foreign)
 
-    def shown(self, dataset: Dataset, foreign: Foreign | None) -> Dataset:
+    def shown(
+        self, dataset: Dataset, foreign: Foreign | None, teller: Teller | None = None
+    ) -> Dataset:
         """The data with the foreign images in their places, in memory of its own."""
         if foreign is None:
             return dataset
-        if dataset.train.pages is not None:
-            raise UserError(
-                f"noise.name=open_set: {dataset.name} is mapped from disk and may be larger than "
-                "memory, its images can't be replaced; data.source=npz holds them in memory"
-            )
-        other = self._other(dataset)
-        shown = np.flatnonzero(foreign.shown)
+        _check_in_memory(dataset)
+        images = foreign.images
+        if images is None:  # a saved draw
+            images = self._images(foreign, dataset, teller)
+        inputs = dataset.train.inputs.clone()
+        inputs[torch.from_numpy(foreign.shown)] = images
+        return replace(dataset, train=replace(dataset.train, inputs=inputs))
+
+    def _images(self, foreign: Foreign, dataset: Dataset, teller: Teller | None) -> Tensor:
+        """The foreign images of a saved draw, once they are found to be the same."""
+        other = self._other(dataset, teller)
         last = int(foreign.rows.max(initial=-1))
         if other.name != foreign.source or last >= len(other.train):
             raise UserError(
                 f"draw: made with sample {last} of {foreign.source}, "
                 f"noise.source={self.source} has {len(other.train)}"
             )
-        images = fitted_inputs(other, foreign.rows[shown], dataset)
+        images = fitted_inputs(other, foreign.rows[foreign.shown], dataset)
         if _fingerprint(images) != foreign.fingerprint:
             raise UserError(
                 f"draw: made with other images of {foreign.source} than those that "
                 f"noise.source={self.source} has now"
             )
-        inputs = dataset.train.inputs.clone()
-        inputs[torch.from_numpy(shown)] = images
-        return replace(dataset, train=replace(dataset.train, inputs=inputs))
+        return images
 
-    def _other(self, dataset: Dataset) -> Dataset:
+    def _other(self, dataset: Dataset, teller: Teller | None) -> Dataset:
         if not self.source:
             raise UserError("noise.name=open_set: noise.source has to name the other data set")
+        options = DataOptions(source=self.source, path=self.path)
         try:
-            other = load_dataset(DataOptions(source=self.source, path=self.path), Streams(0))
+            other = load_dataset(options, Streams(0), teller, with_test=False)
         except UserError as error:
             # The same message, about the keys of this section.
             raise UserError(re.sub(r"\bdata\.(source|path)", r"noise.\1", str(error))) from None
         if other.name == dataset.name and _same(other, dataset):
             raise UserError(f"noise.source={self.source}: is the data set itself, not another one")
         return other
+
+
+def _check_in_memory(dataset: Dataset) -> None:
+    if dataset.train.pages is not None:
+        raise UserError(
+            f"noise.name=open_set: {dataset.name} is mapped from disk and may be larger than "
+            "memory, its images can't be replaced; data.source=npz holds them in memory"
+        )
 
 
 def fitted_inputs(other: Dataset, rows: npt.NDArray[np.int64], dataset: Dataset) -> Tensor:
