@@ -45,10 +45,14 @@ METHODS = {
     "plus without pardons": ["method.filter.starved_below=0.0"],
     "plus, last model of the hand-over": ["method.warmup.result=last"],
     "plus, dropping below .15 only": ["method.filter.drop_below=0.15"],
+    "paper with the regulariser": ["method.variant=paper", "method.regulariser=always"],
+    "release with the regulariser": ["method.variant=release", "method.regulariser=always"],
+    "paper, mean of the hand-over": ["method.variant=paper", "method.warmup.result=average"],
 }
 COMPARED = ("FedAvg", "FedDiv (paper)", "FedDiv (release)", "FedDiv (plus)", "perfect filter")
 STEPS = tuple(name for name in METHODS if name.startswith("plus"))
-EVERY = tuple(name for name in METHODS if name not in STEPS and name != "perfect filter")
+REPAIRED = tuple(name for name in METHODS if name.startswith(("paper", "release")))
+EVERY = tuple(name for name in METHODS if name not in (*STEPS, *REPAIRED, "perfect filter"))
 
 # What follows `feddiv run` for a setting; others are the name of a preset.
 SETTINGS = {
@@ -75,6 +79,7 @@ STUDIES = {
     ),
     "steps": Study(["digits-noniid"], STEPS, range(5)),
     "methods": Study(list(SETTINGS), EVERY, range(3)),
+    "repaired": Study(["quickstart"], REPAIRED, range(3)),
     # Seeds 0 to 4 were looked at while options were chosen.
     "cifar10": Study(["cifar10-laptop"], COMPARED, range(5, 8)),
 }
