@@ -1,6 +1,8 @@
 """What every method must hold to; a new one is tested by being registered."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -184,6 +186,24 @@ def test_nothing_that_is_sent_is_per_sample(name: str) -> None:
         assert {key: field.shape for key, field in declared.items()} == {
             key: field.shape for key, field in method.declares(kind, many).items()
         }
+
+
+def test_every_method_works_without_optional_packages(
+    world: dict[str, Any], tmp_path: Path
+) -> None:
+    code = (
+        "import json, sys\n"
+        "sys.modules |= dict.fromkeys(['pyarrow', 'datasets', 'pandas', 'torchvision', 'flwr'])\n"
+        "import feddiv\n"
+        "settings = json.loads(sys.argv[1])\n"
+        "for name in sys.argv[3:]:\n"
+        "    run = settings | {'method.name': name, 'device': 'cpu', 'train.epochs': 1}\n"
+        "    feddiv.run(None, run, out=f'{sys.argv[2]}/{name}', workers=0)\n"
+    )
+    command = [sys.executable, "-c", code, json.dumps(world), str(tmp_path), *EVERY]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {folder.name for folder in tmp_path.iterdir()} == set(EVERY)
 
 
 @pytest.mark.parametrize("name", EVERY)
