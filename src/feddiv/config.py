@@ -34,10 +34,13 @@ from feddiv.options import Options
 from feddiv.presets import presets, read_toml
 from feddiv.sections import (
     EVALUATIONS,
+    FEDERATIONS,
     Central,
     CheckpointOptions,
     ClientsOptions,
     EvaluationOptions,
+    FederationOptions,
+    Local,
     WarmupOptions,
 )
 
@@ -50,6 +53,7 @@ CHOICES = (
     "data.source",
     "model.name",
     "evaluation.name",
+    "federation.name",
 )
 # But for these.
 KEPT = {"method.variant": ("name",), "evaluation.name": ("every",)}
@@ -61,6 +65,7 @@ _NAMED: Mapping[str, Mapping[str, type[Options]]] = {
     "partition": PARTITIONS,
     "noise": NOISES,
     "evaluation": EVALUATIONS,
+    "federation": FEDERATIONS,
 }
 
 
@@ -121,6 +126,7 @@ class Experiment(Options):
     train: TrainOptions = TrainOptions()
     warmup: WarmupOptions = WarmupOptions()
     evaluation: Annotated[SerializeAsAny[EvaluationOptions], _by_name("evaluation")] = Central()
+    federation: Annotated[SerializeAsAny[FederationOptions], _by_name("federation")] = Local()
     checkpoint: CheckpointOptions = CheckpointOptions()
     device: Device = "auto"
     precision: Precision = "fp32"
@@ -163,6 +169,7 @@ DEFAULTS: Mapping[str, Any] = {
     "partition": {"name": "iid"},
     "noise": {"name": "none"},
     "evaluation": {"name": "central"},
+    "federation": {"name": "local"},
 }
 
 
@@ -184,7 +191,7 @@ def load_experiment(
     tree = merged(copy.deepcopy(DEFAULTS), _method_spelt_out(given))
     if isinstance(overrides, str):
         raise UserError(f"overrides={overrides!r}: give a list, as in [{overrides!r}]")
-    pairs = overrides if isinstance(overrides, Mapping) else map(_parsed, overrides)
+    pairs = overrides if isinstance(overrides, Mapping) else map(parsed, overrides)
     settings = _spelt_out(dict(pairs), "method.")
     for key, value in (implied or {}).items():
         if settings.setdefault(key, value) != value:
@@ -287,7 +294,8 @@ def _on_top(base: dict[str, Any], tree: Mapping[str, Any]) -> dict[str, Any]:
     return merged(base, tree)
 
 
-def _parsed(item: str) -> tuple[str, Any]:
+def parsed(item: str) -> tuple[str, Any]:
+    """Key and value of a `key=value` text."""
     key, equals, text = item.partition("=")
     if not equals or not key:
         raise UserError(f"{item!r} is not key=value, such as rounds=40 or noise.rho=0.8")

@@ -14,3 +14,7 @@ class Diverged(Exception):
 
 class WorkerLost(RuntimeError):
     """A worker process dies again and again on the same task."""
+
+
+class TooFew(RuntimeError):
+    """Too few clients could be reached, again and again."""

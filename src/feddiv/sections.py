@@ -54,3 +54,47 @@ class WarmupOptions(Options):
     """Warm-up length, for methods that have one; an iteration visits every client once."""
 
     iterations: int = Field(0, ge=0)
+
+
+class FederationOptions(Options):
+    """Who carries the messages between the server and the clients."""
+
+    name: str
+
+
+class Local(FederationOptions):
+    """Processes of this machine."""
+
+    name: Literal["local"] = "local"
+
+
+class Flower(FederationOptions):
+    """Sites on Flower's network.
+
+    A run begins when `sites` of them are connected, None meaning all clients of the draw; it waits
+    `wait` seconds for that. A round waits `round_timeout` seconds for answers and counts if a share
+    of at least `quorum` of the clients that were asked have answered; else it is repeated, after
+    another wait, at most `attempts` times in all.
+    """
+
+    name: Literal["flower"] = "flower"
+    sites: int | None = Field(None, ge=1)
+    quorum: float = Field(0.5, gt=0, le=1)
+    round_timeout: float = Field(600.0, gt=0)
+    wait: float = Field(300.0, gt=0)
+    attempts: int = Field(3, ge=1)
+
+
+class FlowerSimulation(FederationOptions):
+    """Flower's simulation on Ray: every client of the draw is a node, with `cpus` cores each."""
+
+    name: Literal["flower_simulation"] = "flower_simulation"
+    cpus: float = Field(1.0, gt=0)
+    round_timeout: float = Field(3600.0, gt=0)
+
+
+FEDERATIONS: Mapping[str, type[FederationOptions]] = {
+    "local": Local,
+    "flower": Flower,
+    "flower_simulation": FlowerSimulation,
+}

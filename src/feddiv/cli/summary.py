@@ -45,7 +45,8 @@ def print_summary(run: Run) -> None:
 
 def _heading(run: Run) -> str:
     experiment, summary = run.experiment, run.summary
-    clients = len(np.unique(run.assessment["client"]))
+    told = summary.get("assessed_clients")  # where assessments stay with the clients
+    clients = len(np.unique(run.assessment["client"])) if told is None else told
     wrong = summary.get("wrong")
     labels = "" if wrong is None else f", {wrong:.1%} of the given labels wrong"
     return (

@@ -57,6 +57,25 @@ class Draw:
     test: str = ""
     recipe: str = ""
 
+    @classmethod
+    def of_one(cls, dataset: Dataset, client: int | None) -> "Draw":
+        """All samples under the labels they have, held by this client; None where there are none.
+
+        Clients of smaller numbers are elsewhere: here they hold nothing.
+        """
+        labels = dataset.train.labels.numpy().astype(np.int64)
+        nobody = np.empty(0, np.int64)
+        parts = () if client is None else (*[nobody] * client, np.arange(len(labels)))
+        return cls(
+            dataset=dataset.name,
+            parts=parts,
+            given=labels,
+            truth=None if dataset.truth is None else dataset.truth.numpy().astype(np.int64),
+            levels=None,
+            fingerprint=label_fingerprint(dataset.train.labels),
+            iid=False,
+        )
+
     @property
     def hash(self) -> str:
         """sha256 (hex) of the contents: two runs with the same hash are comparable."""
@@ -177,7 +196,8 @@ class Draw:
                 f"draw: made for other samples of {dataset.name} (their labels differ); "
                 "data.path, data.images and seed must be the same"
             )
-        held = np.concatenate([*self.parts, *(self.held_out or ())])
+        nobody = np.empty(0, np.int64)
+        held = np.concatenate([nobody, *self.parts, *(self.held_out or ())])
         if len(held) and (held.min() < 0 or held.max() >= samples):
             raise UserError(f"draw: sample {_outlier(held, samples)} is not in 0..{samples - 1}")
         if len(np.unique(held)) != len(held):
@@ -262,11 +282,11 @@ def _strung(parts: tuple[npt.NDArray[np.int64], ...]) -> tuple[npt.NDArray[np.in
 
 def _unstrung(arrays: Arrays, key: str, ends: str) -> tuple[npt.NDArray[np.int64], ...]:
     indices, offsets = _vector(arrays, key, "i"), _vector(arrays, ends, "i")
-    if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(indices):
+    if len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != len(indices):
         raise ValueError(f"{ends!r} do not cover {key!r}")
     if (np.diff(offsets) < 0).any():
         raise ValueError(f"{ends!r} go backwards")
-    return tuple(np.split(indices, offsets[1:-1]))
+    return tuple(np.split(indices, offsets[1:-1])) if len(offsets) > 1 else ()
 
 
 def _vector(arrays: Arrays, key: str, kind: str) -> npt.NDArray[Any]:

@@ -46,6 +46,10 @@ class DataOptions(Options):
     own; `channels` 3 is colour, 1 grey. `layout` says whether a folder's first level are classes or
     clients, `follow_links` takes links that lead out of it, `columns` names a table's columns, and
     `hub` is the id of a Hugging Face data set, "owner/name" or "owner/name:config".
+
+    For data that stay at their sites the server says what they look like: `classes` are their names
+    in order, `size` and `channels` describe images or `features` the length of vectors, `mean` and
+    `std` (one number, or one for each channel or feature) how they are normalised.
     """
 
     source: str = "digits"
@@ -62,3 +66,7 @@ class DataOptions(Options):
     follow_links: bool = False
     columns: Columns = Columns()
     hub: str | None = None
+    classes: Annotated[tuple[str, ...], Field(strict=False)] | None = None
+    features: int | None = Field(default=None, ge=1)
+    mean: Annotated[tuple[float, ...], Field(strict=False)] | None = None
+    std: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(strict=False)] | None = None

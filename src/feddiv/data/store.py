@@ -106,3 +106,7 @@ class Dataset:
     def chosen_test(self, rows: Tensor) -> "Dataset":
         """The same data with these test samples only."""
         return replace(self, test=self.test.chosen(rows))
+
+    def tested_on(self, test: Split) -> "Dataset":
+        """The same data with other test samples."""
+        return replace(self, test=test)

@@ -1,6 +1,7 @@
 """What the round loop asks of a federation."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +13,28 @@ from feddiv.randomness import Streams
 from feddiv.trees import Tensors
 
 
+@dataclass(frozen=True)
+class Absence:
+    """A client that was asked and gave no answer that can be looked at, and why."""
+
+    client: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What leaves a client of its assessment, where that stays with it: counts of its labels.
+
+    `flagged` is None where the method has no opinion; `wrong` and `caught`, the wrong labels and
+    those of them that are flagged, are None where nobody knows the truth.
+    """
+
+    samples: int
+    flagged: int | None = None
+    wrong: int | None = None
+    caught: int | None = None
+
+
 class Federation(Protocol):
     """Clients that can be asked; the memory of each is kept by whoever holds the client."""
 
@@ -19,11 +42,14 @@ class Federation(Protocol):
     def facts(self) -> Facts:
         """The hello exchange: classes, shapes, clients and their sizes."""
 
+    def newcomers(self) -> dict[int, int]:
+        """Sizes of clients that have joined since this was last asked; they are in `facts` now."""
+
     def make_model(self, name: str, rng: Streams) -> StateDict:
         """Freshly initialised weights."""
 
-    def exchange(self, exchange: Exchange, rng: Streams) -> Iterator[Visit[Any]]:
-        """Outcomes in the order of the exchange's clients; a client that fails is left out."""
+    def exchange(self, exchange: Exchange, rng: Streams) -> Iterator[Visit[Any] | Absence]:
+        """Outcomes in the order of the exchange's clients; a client left out did not answer."""
 
     def accept(self, client: int, memory: Any) -> None:
         """The reply was taken: this is the client's memory once the exchange is over."""
@@ -34,11 +60,26 @@ class Federation(Protocol):
     def discard(self) -> None:
         """The exchange is given up: memories that were accepted in it are forgotten."""
 
+    def enough(self, answered: int, asked: int) -> bool:
+        """Whether a round counts in which so many of those asked have answered."""
+
+    def mark(self) -> Any:
+        """What `rewind` needs to come back to this point, between two exchanges."""
+
+    def rewind(self, mark: Any, attempts: int) -> None:
+        """A round is given up after so many attempts: everybody as at the mark, to try it again.
+
+        Raises `TooFew` where there is no hope that it would go better.
+        """
+
     def evaluate(self, weights: Weights) -> npt.NDArray[np.float32]:
         """Logits [N, C] of the global model on the test samples."""
 
-    def assess(self, message: Message) -> Iterator[tuple[int, Assessment]]:
-        """Every reachable client's opinion of its own labels; in simulation they come to light."""
+    def assess(self, message: Message, rng: Streams) -> Iterator[tuple[int, Assessment | Totals]]:
+        """Every reachable client's opinion of its own labels; only in simulation it comes to light.
+
+        Elsewhere it stays with the client, and its totals are told.
+        """
 
     def save(self) -> Tensors:
         """What the loop's checkpoint has to hold of the clients, as of the last commit."""

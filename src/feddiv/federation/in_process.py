@@ -29,7 +29,7 @@ class InProcess(Simulation):
         with allowed():
             return self.workspace.evaluate(weights)
 
-    def assess(self, message: Message) -> Iterator[tuple[int, Assessment]]:
+    def assess(self, message: Message, rng: Streams) -> Iterator[tuple[int, Assessment]]:
         """Ask every client."""
         for id in self.facts.sizes:
             memory = self.records.read(self.memories.get(id))

@@ -44,6 +44,21 @@ class Simulation:
         """The exchange is given up."""
         self.memories.discard()
 
+    def newcomers(self) -> dict[int, int]:
+        """Nobody: all clients are there from the start."""
+        return {}
+
+    def enough(self, answered: int, asked: int) -> bool:
+        """Always: who does not answer here will not do so next time either."""
+        return True
+
+    def mark(self) -> None:
+        """Nothing, as no round is given up."""
+
+    def rewind(self, mark: None, attempts: int) -> None:
+        """Never called."""
+        raise NotImplementedError("rounds of simulated clients always count")
+
     def save(self) -> Tensors:
         """The clients' part of a checkpoint."""
         return self.memories.tensors()

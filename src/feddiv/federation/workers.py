@@ -144,7 +144,7 @@ class Workers(Simulation):
         ]
         return np.concatenate([outcome.answer.logits for outcome in self._results(jobs)])
 
-    def assess(self, message: Message) -> Iterator[tuple[int, Assessment]]:
+    def assess(self, message: Message, rng: Streams) -> Iterator[tuple[int, Assessment]]:
         """Ask every client."""
         self._post(message)
         jobs = [

@@ -1,5 +1,6 @@
 """Where clients' work is done: the data, and net objects that are used again and again."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from feddiv.methods.contract import Client, Method
 from feddiv.methods.parts import copy_of
 from feddiv.nets import ModelOptions, build_net
 from feddiv.nets.compute import Precision, set_up
+from feddiv.nets.net import Build
 from feddiv.randomness import Streams
 
 
@@ -30,12 +32,15 @@ class Workspace:
         device: torch.device | None = None,
         precision: Precision = "fp32",
         compiled: bool = False,
+        factory: Callable[[], nn.Module] | None = None,
     ) -> None:
         self.device = device or torch.device("cpu")
         self.method, self.draw, self.model = method, draw, model
         self.dataset = dataset.on(self.device)
         self.precision, self.compiled = precision, compiled
         self.transform = dataset.transform
+        # A net that the caller brings knows its own shape.
+        self._build: Build | None = None if factory is None else lambda shape, classes: factory()
         self._nets: dict[str, nn.Module] = {}
 
     def make_model(self, name: str, rng: Streams) -> StateDict:
@@ -45,12 +50,15 @@ class Workspace:
         """
         shape, classes = self.dataset.input_shape, len(self.dataset.classes)
         with rng.seeded(f"model {name}"):
-            net = build_net(self.model, shape, classes, fresh_head=name != "net")
+            net = build_net(
+                self.model, shape, classes, fresh_head=name != "net", build=self._build
+            )
         return copy_of(net)
 
     def check_net(self) -> None:
         """Refuse a net that does not fit the data; the weights it starts from are not needed."""
-        build_net(self.model.untrained, self.dataset.input_shape, len(self.dataset.classes))
+        shape, classes = self.dataset.input_shape, len(self.dataset.classes)
+        build_net(self.model.untrained, shape, classes, build=self._build)
 
     def client(self, id: int) -> Client:
         """The client of this id."""
@@ -63,7 +71,7 @@ class Workspace:
         """The net of this name, holding these weights."""
         if name not in self._nets:
             shape, classes = self.dataset.input_shape, len(self.dataset.classes)
-            fresh = build_net(self.model.untrained, shape, classes)
+            fresh = build_net(self.model.untrained, shape, classes, build=self._build)
             set_up(fresh, self.device, self.precision, compiled=self.compiled)
             self._nets[name] = fresh
         net = self._nets[name]

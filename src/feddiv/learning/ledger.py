@@ -1,7 +1,7 @@
 """What the server keeps of the clients' filters: running totals, or one row per client seen."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,15 @@ class Ledger:
             mixtures=np.full_like(self.mixtures, np.nan) if forget else self.mixtures.copy(),
             sizes=np.zeros_like(self.sizes) if forget else self.sizes.copy(),
             tally=self.tally.copy(),
+        )
+
+    def grown(self, clients: int) -> "Ledger":
+        """The same with rows for so many clients at least."""
+        more = max(clients - len(self.sizes), 0)
+        return replace(
+            self,
+            mixtures=np.concatenate([self.mixtures, np.full((more, 6), np.nan)]),
+            sizes=np.concatenate([self.sizes, np.zeros(more)]),
         )
 
     def add(self, client: int, samples: int, payload: Mapping[str, Array]) -> None:

@@ -81,6 +81,13 @@ class ArflAuto(Method[ArflAutoState, None]):
         alpha = {client: size / total for client, size in facts.sizes.items()}
         return ArflAutoState(make_model("net"), facts.sizes, alpha, {})
 
+    def joined(self, state: ArflAutoState, sizes: Mapping[int, int]) -> ArflAutoState:
+        """Newcomers count by their sizes until alpha is next found."""
+        state = super().joined(state, sizes)
+        total = sum(state.sizes.values())
+        alpha = {client: size / total for client, size in sizes.items()}
+        return replace(state, alpha={**state.alpha, **alpha})
+
     def plan(self, state: ArflAutoState, moment: Moment, rng: Streams) -> Exchange | None:
         """Some clients train; then those say how well the new model fits them.
 

@@ -8,7 +8,7 @@ through this file.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args, get_origin
 
 import numpy as np
@@ -268,6 +268,11 @@ class Method(ABC, Generic[S, M]):
     @abstractmethod
     def begin(self, make_model: Callable[[str], StateDict], facts: Facts, rng: Streams) -> S:
         """The server's first state. `make_model(name)` draws fresh weights."""
+
+    def joined(self, state: S, sizes: Mapping[int, int]) -> S:
+        """The state once more clients have joined, with these n_k: by default they are listed."""
+        known: dict[int, int] = state.sizes  # type: ignore[attr-defined]
+        return replace(state, sizes={**known, **sizes})  # type: ignore[type-var]
 
     @abstractmethod
     def plan(self, state: S, moment: Moment, rng: Streams) -> Exchange | None:

@@ -112,6 +112,16 @@ class FedCorr(Method[FedCorrState, FedCorrMemory]):
         lids: dict[int, tuple[float, ...]] = dict.fromkeys(facts.sizes, ())
         return FedCorrState(make_model("net"), facts.sizes, lids, dict.fromkeys(facts.sizes, 0.0))
 
+    def joined(self, state: FedCorrState, sizes: Mapping[int, int]) -> FedCorrState:
+        """Newcomers count as clean, as everybody did at the start."""
+        lids: dict[int, tuple[float, ...]] = dict.fromkeys(sizes, ())
+        levels = dict.fromkeys(sizes, 0.0)
+        return replace(
+            super().joined(state, sizes),
+            lids={**state.lids, **lids},
+            noise_levels={**state.noise_levels, **levels},
+        )
+
     def plan(self, state: FedCorrState, moment: Moment, rng: Streams) -> Exchange | None:
         """Who takes part in this stage."""
         everyone, weights = tuple(sorted(state.sizes)), {"net": state.net}

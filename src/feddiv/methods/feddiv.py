@@ -113,6 +113,11 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         ledger = Ledger.empty(max(facts.sizes) + 1, len(facts.classes))
         return FedDivState(make_model("net"), ledger, None, facts.sizes, facts.iid)
 
+    def joined(self, state: FedDivState, sizes: Mapping[int, int]) -> FedDivState:
+        """Newcomers get a row of the ledger; the filter is there for them already."""
+        ledger = state.ledger.grown(max(sizes) + 1)
+        return super().joined(replace(state, ledger=ledger), sizes)
+
     def plan(self, state: FedDivState, moment: Moment, rng: Streams) -> Exchange | None:
         """Step 1: who takes part, and what they receive."""
         everyone = tuple(sorted(state.sizes))

@@ -83,19 +83,21 @@ def build_net(
     classes: int,
     *,
     fresh_head: bool = False,
+    build: Build | None = None,
 ) -> Net | ForeignNet:
     """A new net in training mode, with `features(x)` [B, d] and `head`, checked by a dry run.
 
     Initial weights come from torch's global generator: seed it first (`Streams.seeded`).
     `input_shape` is (channels, height, width) or (features,), without the batch. With
-    `fresh_head` the head is drawn even where the head of `options.weights` fits.
+    `fresh_head` the head is drawn even where the head of `options.weights` fits. `build` makes a
+    net that the caller brings, instead of the one that the options name.
 
     Example:
         >>> net = build_net(ModelOptions(name="mlp"), input_shape=(384,), classes=10)
         >>> net(torch.zeros(5, 384)).shape
         torch.Size([5, 10])
     """
-    net = find_build(options)(input_shape, classes).eval()
+    net = (build or find_build(options))(input_shape, classes).eval()
     samples = torch.zeros(2, *input_shape)
     check_output(options.name, net, samples, classes)
     if not any(parameter.requires_grad for parameter in net.parameters()):

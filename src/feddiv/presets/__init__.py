@@ -39,7 +39,12 @@ def read_toml(source: str | Path) -> dict[str, Any]:
         raise UserError(
             f"{str(source)!r} is no file and no preset; there are {', '.join(presets())}"
         )
+    return toml_tree(text, f"config file {source}")
+
+
+def toml_tree(text: str, where: str) -> dict[str, Any]:
+    """The tree of a text."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise UserError(f"config file {source} is not TOML: {error}") from None
+        raise UserError(f"{where} is not TOML: {error}") from None

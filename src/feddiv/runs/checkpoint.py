@@ -73,6 +73,7 @@ class Checkpoints:
             "turn": cut.turn,
             "tallies": dismantle(cut.tallies)[0],
             "spent": cut.seconds,
+            "attempt": cut.attempt,
             "standing": dismantle(standing)[0],
             "files": files,
         }
@@ -143,6 +144,7 @@ class Checkpoints:
             content["turn"],
             assemble(tuple[Tally, ...], content["tallies"], {}),
             content["spent"],
+            content.get("attempt", 0),  # checkpoints of earlier versions have none
         )
         prefix = "clients/"
         clients = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from feddiv.data import Dataset
 from feddiv.data.held_out import most_held_out
 from feddiv.errors import Diverged
-from feddiv.federation.contract import Federation
+from feddiv.federation.contract import Absence, Federation
 from feddiv.federation.wire import Refused, check_reply, message_bytes, reply_bytes
 from feddiv.learning.score import log_softmax
 from feddiv.methods.contract import Diary, Method
@@ -115,6 +115,9 @@ class HeldOutEvaluation(Evaluation):
         exchange = examination(method, state, facts)
         total, up, down = Examined(self.classes), 0, 0
         for visit in federation.exchange(exchange, rng):
+            if isinstance(visit, Absence):
+                note({"client": visit.client, "kind": KIND, "missing": visit.reason})
+                continue
             reply = visit.reply
             up, down = up + reply_bytes(reply), down + message_bytes(exchange.message)
             try:

@@ -12,7 +12,7 @@ from feddiv.runs.loop import Record
 from feddiv.runs.prepare import Prepared, fitted, prepare
 from feddiv.runs.record import RunFolder
 from feddiv.runs.recorder import checkpoints_of
-from feddiv.runs.run import Run, execute, finished_run
+from feddiv.runs.run import Carrier, Run, execute, finished_run
 
 
 class Watcher(Teller):
@@ -44,11 +44,12 @@ def run_experiment(
     *,
     workers: int | None = None,
     brought: Dataset | None = None,
+    carrier: Carrier | None = None,
 ) -> Run:
     """Run it, then each method of `against` in `folder/against/NAME`.
 
     Everything is prepared before anything is written, so a user's error leaves no trace. `brought`
-    are data that no source loads.
+    are data that no source loads, `carrier` who carries the messages if not this machine.
     """
     main = prepare(experiment, teller=watcher, brought=brought)
     rivals = {
@@ -56,13 +57,20 @@ def run_experiment(
         for name, rival in rivals_of(main.experiment).items()
     }
     watcher.opens(folder.path)
-    run = _started(title(experiment), main, folder, watcher, workers)
-    against = {name: _started(name, *rival, watcher, workers) for name, rival in rivals.items()}
+    run = _started(title(experiment), main, folder, watcher, workers, carrier)
+    against = {
+        name: _started(name, *rival, watcher, workers, carrier) for name, rival in rivals.items()
+    }
     return replace(run, against=against)
 
 
 def resume_experiment(
-    path: Path, watcher: Watcher, *, workers: int | None = None, brought: Dataset | None = None
+    path: Path,
+    watcher: Watcher,
+    *,
+    workers: int | None = None,
+    brought: Dataset | None = None,
+    carrier: Carrier | None = None,
 ) -> Run:
     """Go on with what is in a run's folder: its run, then the methods it is compared with.
 
@@ -75,26 +83,31 @@ def resume_experiment(
         if brought is not None and experiment.data.source != "python":
             raise UserError(f"{path}: loads its own data ({experiment.data.source}); give none")
         prepared = prepare(experiment, Draw.load(path / "draw.npz"), watcher, brought)
-        run = _resumed(title(experiment), prepared, folder, watcher, workers)
+        run = _resumed(title(experiment), prepared, folder, watcher, workers, carrier)
         against = {}
         for name, rival in rivals_of(experiment).items():
             other = fitted(rival, prepared.dataset, prepared.draw, begun=True)
             place = path / "against" / name
-            against[name] = _taken_up(name, other, place, watcher, workers)
+            against[name] = _taken_up(name, other, place, watcher, workers, carrier)
     finally:
         folder.unlock()
     return replace(run, against=against)
 
 
 def _taken_up(
-    name: str, prepared: Prepared, place: Path, watcher: Watcher, workers: int | None
+    name: str,
+    prepared: Prepared,
+    place: Path,
+    watcher: Watcher,
+    workers: int | None,
+    carrier: Carrier | None,
 ) -> Run:
     """A rival's run, from where it stands."""
     if not (place / "config.toml").is_file():
-        return _started(name, prepared, RunFolder(place), watcher, workers)
+        return _started(name, prepared, RunFolder(place), watcher, workers, carrier)
     folder = RunFolder.existing(place)
     try:
-        return _resumed(name, prepared, folder, watcher, workers)
+        return _resumed(name, prepared, folder, watcher, workers, carrier)
     finally:
         folder.unlock()
 
@@ -117,12 +130,17 @@ def title(experiment: Experiment) -> str:
 
 
 def _started(
-    name: str, prepared: Prepared, folder: RunFolder, watcher: Watcher, workers: int | None
+    name: str,
+    prepared: Prepared,
+    folder: RunFolder,
+    watcher: Watcher,
+    workers: int | None,
+    carrier: Carrier | None,
 ) -> Run:
     watcher.starts(name, prepared, folder)
     try:
         folder.begin(prepared.experiment, prepared.draw)
-        run = execute(prepared, folder, watcher.round, workers=workers)
+        run = execute(prepared, folder, watcher.round, workers=workers, carrier=carrier)
     except UserError:
         folder.discard()
         raise
@@ -133,7 +151,12 @@ def _started(
 
 
 def _resumed(
-    name: str, prepared: Prepared, folder: RunFolder, watcher: Watcher, workers: int | None
+    name: str,
+    prepared: Prepared,
+    folder: RunFolder,
+    watcher: Watcher,
+    workers: int | None,
+    carrier: Carrier | None,
 ) -> Run:
     if folder.finished:
         return finished_run(prepared.experiment, folder)
@@ -142,6 +165,13 @@ def _resumed(
     # Without a checkpoint it was stopped before the first one: from the beginning.
     folder.goes_on({} if checkpoint is None else checkpoint.standing.journals)
     watcher.goes_on(folder.rounds())
-    run = execute(prepared, folder, watcher.round, workers=workers, checkpoint=checkpoint)
+    run = execute(
+        prepared,
+        folder,
+        watcher.round,
+        workers=workers,
+        checkpoint=checkpoint,
+        carrier=carrier,
+    )
     watcher.ends(run)
     return run

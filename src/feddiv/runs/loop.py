@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from feddiv.errors import Diverged
-from feddiv.federation.contract import Federation
+from feddiv.federation.contract import Absence, Federation
 from feddiv.federation.wire import Refused, check_reply, message_bytes, reply_bytes
 from feddiv.learning.average import Weights
 from feddiv.methods.contract import Exchange, Facts, Method, Moment, Reply
@@ -37,6 +37,11 @@ class Tally:
     bytes_up: int = 0
     bytes_down: int = 0
 
+    @property
+    def asked(self) -> int:
+        """How many clients were asked."""
+        return len(self.visits) + len(self.missing)
+
 
 @dataclass(frozen=True)
 class Cut:
@@ -46,6 +51,7 @@ class Cut:
     turn: int = 1  # the turn that is under way
     tallies: tuple[Tally, ...] = ()  # of its exchanges so far
     seconds: float = 0.0  # spent on them
+    attempt: int = 0  # how often the turn was begun before and given up
 
 
 @dataclass
@@ -67,6 +73,9 @@ class Gathering:
         declared, models = self.method.declares(kind, facts), self.method.returns(kind)
         answered: set[int] = set()
         for visit in self.federation.exchange(self.exchange, self.rng):
+            if isinstance(visit, Absence):
+                self.note({"client": visit.client, "kind": kind, "missing": visit.reason})
+                continue
             reply = visit.reply
             sent = self.exchange.to(reply.client)
             self.bytes_down += message_bytes(sent)
@@ -143,8 +152,17 @@ class Loop:
 
     def take(self, turn: Turn, *, last: bool = False) -> None:
         """One turn: exchanges until the method says it is over, then evaluation and record."""
-        while self._exchange(turn):
-            pass
+        self._welcome()
+        start, mark = self.cut, self.federation.mark()
+        over = False
+        while not over:
+            over = not self._exchange(turn)
+            if self._enough(over=over):
+                continue
+            over, attempt = False, self.cut.attempt + 1
+            self._note(turn, {"repeated": attempt, "missing": self._absent()})
+            self.federation.rewind(mark, attempt)
+            self._cut(replace(start, seconds=self.cut.seconds, attempt=attempt))
         tallies, seconds = self.cut.tallies, self.cut.seconds
         if tallies and not any(tally.visits for tally in tallies):
             raise Diverged(
@@ -173,11 +191,33 @@ class Loop:
         self.on_round(line, weights)
         self._cut(Cut(self.state, turn.number + 1))
 
+    def _welcome(self) -> None:
+        """Clients that have joined take part from the next turn on."""
+        if sizes := self.federation.newcomers():
+            self.cut = replace(self.cut, state=self.method.joined(self.cut.state, sizes))
+
+    def _enough(self, *, over: bool = False) -> bool:
+        """Whether enough clients have answered in this turn, so far or now that it is over.
+
+        Exchanges with one client, a hand-over's, are judged together at the end.
+        """
+        tallies = self.cut.tallies
+        counts = [(len(tally.visits), tally.asked) for tally in tallies if tally.asked > 1]
+        single = [tally for tally in tallies if tally.asked == 1]
+        if over and single:
+            counts.append((sum(len(tally.visits) for tally in single), len(single)))
+        return all(self.federation.enough(*count) for count in counts)
+
+    def _absent(self) -> list[int]:
+        return sorted({client for tally in self.cut.tallies for client in tally.missing})
+
     def _exchange(self, turn: Turn) -> bool:
         """The next exchange of the turn; False when there is none."""
         started, cut = time.perf_counter(), self.cut
         moment = Moment(turn.moment.stage, turn.moment.turn, len(cut.tallies))
         rng = self.rng.at(round=turn.number, exchange=moment.exchange)
+        if cut.attempt:  # others may be drawn than those who did not answer
+            rng = rng.within(f"attempt {cut.attempt}")
         exchange = self.method.plan(cut.state, moment, rng)
         if exchange is None:
             return False
@@ -192,7 +232,8 @@ class Loop:
         seconds = cut.seconds + time.perf_counter() - started
         self.whole = False
         self.federation.commit()
-        self._cut(Cut(state, cut.turn, (*cut.tallies, gathering.tally), seconds))
+        tallies = (*cut.tallies, gathering.tally)
+        self._cut(replace(cut, state=state, tallies=tallies, seconds=seconds))
         self.whole = True
         return True
 

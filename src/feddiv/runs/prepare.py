@@ -58,6 +58,8 @@ def drawn(
     partition, noise = experiment.partition, experiment.noise
     if draw is not None:
         pass
+    elif experiment.data.source == "sites":
+        draw = _drawn_elsewhere(experiment, dataset)
     elif experiment.data.draw is None:
         draw = make_draw(dataset, partition, noise, clients, streams, teller)
     else:
@@ -77,6 +79,20 @@ def drawn(
     return dataset, draw
 
 
+def _drawn_elsewhere(experiment: Experiment, dataset: Dataset) -> Draw:
+    """A draw of nobody: the sites' samples and labels are what they are, and nobody else's."""
+    for key, value, wanted in (
+        ("partition.name", experiment.partition.name, "natural"),
+        ("noise.name", experiment.noise.name, "none"),
+        ("data.draw", experiment.data.draw, None),
+        ("clients.count", experiment.clients.count, None),
+    ):
+        if value != wanted:
+            only = f"{key}={wanted}" if wanted else f"no {key}"
+            raise UserError(f"{key}={value}: data.source=sites has its clients elsewhere; {only}")
+    return Draw.of_one(dataset, None)
+
+
 def _kept_out(draw: Draw, experiment: Experiment, streams: Streams) -> Draw:
     """The draw with what its clients keep out of training, if they shall and do not yet."""
     evaluation = experiment.evaluation
@@ -87,6 +103,8 @@ def _kept_out(draw: Draw, experiment: Experiment, streams: Streams) -> Draw:
                 "it is for evaluation.name=held_out"
             )
         return draw
+    if experiment.data.source == "sites":
+        return draw  # each site keeps its own samples out
     if draw.held_out is None:
         return with_held_out(draw, evaluation.share, streams)
     check_share(draw, evaluation.share)

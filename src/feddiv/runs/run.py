@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from feddiv.config import Experiment
+from feddiv.errors import UserError
 from feddiv.federation.contract import Federation
 from feddiv.federation.in_process import InProcess
 from feddiv.federation.memory import FileShelf
@@ -26,6 +27,8 @@ from feddiv.runs.recorder import Recorder
 from feddiv.runs.summary import Closing, summarise
 
 Listener = Callable[[Record], None]
+# Whoever carries the messages of a run; without one they stay in processes of this machine.
+Carrier = Callable[[Prepared, RunFolder], Federation]
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ def execute(
     *,
     workers: int | None = None,
     checkpoint: Checkpoint | None = None,
+    carrier: Carrier | None = None,
 ) -> Run:
     """Train to the end and write everything a run leaves behind.
 
@@ -75,7 +79,8 @@ def execute(
     experiment = prepared.experiment
     method = prepared.workspace.method
     method.shelf = FileShelf(folder.path / FOLDER / NETS)
-    with handled(), closing(_federation(prepared, folder, workers)) as federation:
+    carried = (carrier or _on_this_machine(workers))(prepared, folder)
+    with handled(), closing(carried) as federation:
         recorder = Recorder(prepared, folder, federation, listener)
         if checkpoint is not None:
             recorder.goes_on(checkpoint)
@@ -92,7 +97,8 @@ def execute(
         )
         try:
             loop.run()
-            ending = Closing.of(prepared.draw, federation.assess(method.assessment(loop.state)))
+            message, end = method.assessment(loop.state), loop.rng.at(round=loop.cut.turn)
+            ending = Closing.of(prepared.draw, federation.assess(message, end))
         except BaseException:
             if loop.whole:
                 with suppress(OSError):  # what went wrong first is what matters
@@ -120,10 +126,19 @@ def finished_run(experiment: Experiment, folder: RunFolder) -> Run:
     return Run(experiment, folder.path, summary, folder.rounds(), assessment)
 
 
-def _federation(prepared: Prepared, folder: RunFolder, workers: int | None) -> Federation:
+def _on_this_machine(workers: int | None) -> Carrier:
     """Worker processes, but for one process where there is a GPU to drive or none were wanted."""
-    count = min(usable_workers(workers), len(prepared.draw.parts))
-    nets = folder.path / FOLDER / NETS
-    if count == 0 or prepared.workspace.device.type != "cpu":
-        return InProcess(prepared.workspace, nets)
-    return Workers(prepared.workspace, count, nets)
+
+    def federation(prepared: Prepared, folder: RunFolder) -> Federation:
+        if not prepared.draw.parts:
+            raise UserError(
+                "data.source=sites: the data are at their sites, which Flower connects; "
+                "docs/deployment.md says how"
+            )
+        count = min(usable_workers(workers), len(prepared.draw.parts))
+        nets = folder.path / FOLDER / NETS
+        if count == 0 or prepared.workspace.device.type != "cpu":
+            return InProcess(prepared.workspace, nets)
+        return Workers(prepared.workspace, count, nets)
+
+    return federation

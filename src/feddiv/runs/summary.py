@@ -9,22 +9,28 @@ import numpy.typing as npt
 
 from feddiv.config import Experiment, changed_options
 from feddiv.data import Draw
-from feddiv.learning.quality import filter_quality
+from feddiv.federation.contract import Totals
+from feddiv.learning.quality import Confusion, filter_quality
 from feddiv.methods.contract import Assessment
 from feddiv.sections import HeldOut
 
 
 @dataclass(frozen=True)
 class Closing:
-    """The clients' assessments of their labels, side by side; in simulation only."""
+    """The clients' assessments of their labels, side by side; of real sites only the totals."""
 
     arrays: dict[str, npt.NDArray[Any]]
+    totals: tuple[Totals, ...] = ()
 
     @classmethod
-    def of(cls, draw: Draw, assessments: Iterable[tuple[int, Assessment]]) -> "Closing":
+    def of(cls, draw: Draw, assessments: Iterable[tuple[int, Assessment | Totals]]) -> "Closing":
         """Collect: one entry per sample of every client that answered."""
         columns: dict[str, list[npt.NDArray[Any]]] = {}
+        totals: list[Totals] = []
         for client, opinion in assessments:
+            if isinstance(opinion, Totals):
+                totals.append(opinion)
+                continue
             part = draw.parts[client]
             entry: dict[str, npt.NDArray[Any] | None] = {
                 "client": np.full(len(part), client),
@@ -38,10 +44,13 @@ class Closing:
             for key, value in entry.items():
                 if value is not None:
                     columns.setdefault(key, []).append(value)
-        return cls({key: np.concatenate(values) for key, values in columns.items()})
+        arrays = {key: np.concatenate(values) for key, values in columns.items()}
+        return cls(arrays, tuple(totals))
 
     def measures(self) -> dict[str, Any]:
         """Filter quality, share flagged and memorisation over all samples of all clients."""
+        if not self.arrays:
+            return _counted(self.totals)
         given, predicted = self.arrays["given_label"], self.arrays["predicted_label"]
         quality = self.arrays.get("label_quality")
         flagged = None if quality is None else float((quality < 0.5).mean())
@@ -56,6 +65,24 @@ class Closing:
         return result
 
 
+def _counted(totals: Sequence[Totals]) -> dict[str, Any]:
+    """The same from totals, as far as counts tell."""
+    samples = sum(each.samples for each in totals)
+    flagged = [each.flagged for each in totals if each.flagged is not None]
+    result: dict[str, Any] = {
+        "assessed_clients": len(totals),
+        "flagged": sum(flagged) / samples if samples and len(flagged) == len(totals) else None,
+        "filter": None,
+    }
+    known = [(t.flagged, t.wrong, t.caught) for t in totals if t.caught is not None]
+    if known and len(known) == len(totals):
+        guessed, wrong, caught = (sum(count or 0 for count in column) for column in zip(*known))
+        right = samples - wrong - (guessed - caught)
+        confusion = Confusion(caught, guessed - caught, wrong - caught, right)
+        result |= {"wrong": wrong / samples, "filter": {**confusion.measures(), "auroc": None}}
+    return result
+
+
 def _accuracies(key: str, measured: Sequence[dict[str, Any]]) -> dict[str, float | None]:
     """Best, last, and mean of the last ten of a measure; None where there is none."""
     known = np.array([line[key] for line in measured if line[key] is not None])
@@ -68,12 +95,12 @@ def _accuracies(key: str, measured: Sequence[dict[str, Any]]) -> dict[str, float
 
 
 def _held_out(draw: Draw, measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    assert draw.held_out is not None
+    kept = None if draw.held_out is None else sum(map(len, draw.held_out))
     return {
         **_accuracies("held_out_accuracy", measured),
         **_accuracies("believed_accuracy", measured),
         "believed": measured[-1]["believed"],
-        "held_out_samples": sum(map(len, draw.held_out)),
+        "held_out_samples": kept,  # None: they are at sites, which tell no such number
         "last_held_out_true_accuracy": measured[-1]["held_out_true_accuracy"],
         "examination_bytes_up": sum(line["examination_bytes_up"] for line in measured),
         "examination_bytes_down": sum(line["examination_bytes_down"] for line in measured),

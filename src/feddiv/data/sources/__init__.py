@@ -21,6 +21,7 @@ from feddiv.data.sources import (
     mnist,
     npz,
     python,
+    sites,
     table,
 )
 from feddiv.data.store import Dataset
@@ -109,6 +110,12 @@ SOURCES: Final[dict[str, Source]] = {
             "torch data sets, one for each client: feddiv.run(..., clients=[...])",
             python.load,
             NOTHING,
+        ),
+        Source(
+            "sites",
+            "data that stay at their sites, whose classes and shape the server knows (Flower)",
+            sites.load,
+            sites.TAKES,
         ),
     )
 }

@@ -1,0 +1,39 @@
+"""Data in classes that somebody else has put in order."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from feddiv.data.store import Dataset, Split
+from feddiv.errors import UserError
+
+
+def in_these_classes(dataset: Dataset, classes: tuple[str, ...], where: str) -> Dataset:
+    """The same samples, labelled by the numbers that their classes' names have in `classes`.
+
+    Classes that the data lack are fine; a class that is not among them is not.
+    """
+    unknown = [name for name in dataset.classes if name not in classes]
+    if unknown:
+        raise UserError(
+            f"{where}: class {unknown[0]!r} is none of the run's, which are {', '.join(classes)}"
+        )
+    numbers = torch.tensor([classes.index(name) for name in dataset.classes])
+
+    def mapped(split: Split) -> Split:
+        return replace(split, labels=numbers[split.labels])
+
+    truth = dataset.truth
+    return replace(
+        dataset,
+        classes=classes,
+        train=mapped(dataset.train),
+        test=mapped(dataset.test),
+        truth=None if truth is None else _known(numbers, truth),
+    )
+
+
+def _known(numbers: Tensor, truth: Tensor) -> Tensor:
+    """True labels in the new numbers; -1 stays, for samples of none of the classes."""
+    return torch.where(truth >= 0, numbers[truth.clamp_min(0)], truth)

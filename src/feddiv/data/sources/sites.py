@@ -1,0 +1,79 @@
+"""Data that stay at their sites: the server knows what they look like, and has none of them.
+
+It may have a folder of images of its own to test on.
+"""
+
+from typing import Final
+
+import torch
+
+from feddiv.data.classes import in_these_classes
+from feddiv.data.options import DataOptions
+from feddiv.data.store import Dataset, Split
+from feddiv.data.transform import Augment
+from feddiv.errors import UserError
+
+TAKES: Final = frozenset({"path", "classes", "size", "channels", "features", "mean", "std"})
+IMAGES: Final = (0.5, 0.25)  # mean and std where nobody says: pixels are in [0,1]
+VECTORS: Final = (0.0, 1.0)
+
+
+def described(options: DataOptions) -> Dataset:
+    """A data set of the run's kind without a single sample."""
+    classes = options.classes
+    if classes is None or len(classes) < 2 or len(set(classes)) < len(classes):
+        given = None if classes is None else list(classes)
+        raise UserError(f"data.classes={given}: name the classes, two at least and each once")
+    if (options.size is None) == (options.features is None):
+        raise UserError(
+            f"data.size={options.size} and data.features={options.features}: data.source=sites "
+            "needs the side of the images in pixels or the length of the vectors, one of them"
+        )
+    if options.features is not None:
+        shape, width, usual, dtype = (options.features,), options.features, VECTORS, torch.float32
+    else:
+        assert options.size is not None
+        shape, width = (options.size, options.size, options.channels), options.channels
+        usual, dtype = IMAGES, torch.uint8
+    nothing = Split(torch.empty((0, *shape), dtype=dtype), torch.empty(0, dtype=torch.int64))
+    return Dataset(
+        name="sites",
+        classes=classes,
+        train=nothing,
+        test=nothing,
+        mean=_numbers("mean", options.mean, usual[0], width),
+        std=_numbers("std", options.std, usual[1], width),
+        augment=options.augment or Augment(),
+        truth=None,
+    )
+
+
+def _numbers(
+    key: str, given: tuple[float, ...] | None, usual: float, width: int
+) -> tuple[float, ...]:
+    if given is None or len(given) == 1:
+        return (usual if given is None else given[0],) * width
+    if len(given) != width:
+        raise UserError(f"data.{key} has {len(given)} numbers; give 1 or {width}")
+    return given
+
+
+def load(options: DataOptions) -> Dataset:
+    """What the sites' data look like, and the server's own test images, if it has any."""
+    dataset = described(options)
+    if options.path is None or options.test_share == 0.0:  # nobody will look at test samples
+        return dataset
+    from feddiv.data.sources import load_dataset
+    from feddiv.randomness import Streams
+
+    folder = DataOptions(
+        source="folder", path=options.path, size=options.size, channels=options.channels
+    )
+    if options.features is not None:
+        raise UserError(
+            f"data.path={options.path}: vectors are not read from folders; "
+            "use evaluation.name=held_out"
+        )
+    images = load_dataset(folder, Streams(0), with_test=False)
+    images = in_these_classes(images, dataset.classes, f"data.path={options.path}")
+    return dataset.tested_on(images.train)

@@ -1,0 +1,1 @@
+"""Clients on Flower's network; nothing here is imported unless somebody asks for it."""

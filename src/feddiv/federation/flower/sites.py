@@ -1,0 +1,101 @@
+"""Who takes part: sites, the nodes they are connected by, and what they said of themselves."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A site that the run knows: its number among the clients, and how it is known again."""
+
+    client: int
+    key: str  # of its node, or its place in the draw in a trial
+    name: str
+    samples: int  # n_k
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node as Flower tells of it."""
+
+    id: int
+    key: str
+    name: str
+    session: str  # changes when the site connects anew
+
+    @classmethod
+    def of(cls, info: Any) -> "Node":
+        """From Flower's own description; without node keys a node is known by its number."""
+        public = bytes(info.public_key)
+        key = hashlib.sha256(public).hexdigest()[:16] if public else f"node {info.node_id}"
+        return cls(info.node_id, key, str(info.name), str(info.last_activated_at))
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """What a site answered to the server's hello; `place` is its number in the draw, in a trial."""
+
+    node: Node
+    samples: int
+    place: int | None
+
+    @property
+    def key(self) -> str:
+        """By what the site is known again."""
+        return self.node.key if self.place is None else f"part {self.place}"
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+        if self.place is not None:
+            return f"client {self.place}"
+        return self.node.name or self.node.key
+
+
+class Seats:
+    """Numbers of the sites, given once and for good, whatever node a site is connected by."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[str, Seat] = {}
+        self.nodes: dict[int, int] = {}  # the client that a node acts for
+
+    @property
+    def sizes(self) -> dict[int, int]:
+        """n_k of all sites."""
+        return {seat.client: seat.samples for seat in self.known}
+
+    @property
+    def known(self) -> list[Seat]:
+        """All sites in their order."""
+        return sorted(self.by_key.values(), key=lambda seat: seat.client)
+
+    def name(self, client: int) -> str:
+        """What to call a client."""
+        return next((seat.name for seat in self.known if seat.client == client), str(client))
+
+    def objection(self, greeting: Greeting) -> str | None:
+        """Why a site may not take its seat, if so."""
+        seat = self.by_key.get(greeting.key)
+        if seat is not None and seat.samples != greeting.samples:
+            return f"has {greeting.samples} samples, had {seat.samples} when it joined"
+        taken = [node for node, client in self.nodes.items() if seat and client == seat.client]
+        if greeting.place is not None and taken and taken != [greeting.node.id]:
+            return f"acts for client {greeting.place} of the draw, as another node does"
+        return None
+
+    def seat(self, greetings: list[Greeting]) -> dict[int, int]:
+        """Give everybody a seat, the old one if there is one; sizes of those who had none."""
+        fresh: dict[int, int] = {}
+        for greeting in sorted(greetings, key=lambda each: (each.name, each.key)):
+            seat = self.by_key.get(greeting.key)
+            if seat is None:
+                used = {each.client for each in self.by_key.values()}
+                client = greeting.place if greeting.place is not None else max(used, default=-1) + 1
+                seat = Seat(client, greeting.key, greeting.name, greeting.samples)
+                fresh[client] = greeting.samples
+            seat = replace(seat, name=greeting.name)
+            self.by_key[greeting.key] = seat
+            self.nodes = {node: c for node, c in self.nodes.items() if c != seat.client}
+            self.nodes[greeting.node.id] = seat.client
+        return fresh

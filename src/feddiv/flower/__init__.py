@@ -1,0 +1,33 @@
+"""feddiv on Flower: the two halves of a Flower app, and what people with an app of their own use.
+
+Needs the extra: pip install 'feddiv[flower]'.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from feddiv.errors import UserError
+
+if TYPE_CHECKING:
+    from feddiv.flower.client import client_app
+    from feddiv.flower.server import serve
+
+__all__ = ["client_app", "serve"]
+
+_HOMES = {"client_app": "feddiv.flower.client", "serve": "feddiv.flower.server"}
+
+
+def needs_flower() -> None:
+    """Say how to get Flower where it is not installed."""
+    from importlib.util import find_spec
+
+    if find_spec("flwr") is None:
+        raise UserError("Flower is not installed: pip install 'feddiv[flower]'")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'feddiv.flower' has no attribute {name!r}")
+    from importlib import import_module
+
+    needs_flower()
+    return getattr(import_module(_HOMES[name]), name)

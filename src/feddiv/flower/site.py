@@ -1,0 +1,190 @@
+"""A site: answers the server's messages with its own data; its memory and its audit stay here."""
+
+import csv
+import io
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from flwr.app import RecordDict
+from torch import nn
+
+import feddiv
+from feddiv.config import Experiment, validated
+from feddiv.errors import Diverged, UserError
+from feddiv.federation.flower.grid import ASSESS, HELLO
+from feddiv.federation.flower.records import (
+    Task,
+    problem_records,
+    read_message,
+    read_task,
+    reply_records,
+)
+from feddiv.federation.memory import MemoryRecords
+from feddiv.federation.simulation import make_visit
+from feddiv.federation.wire import Refused
+from feddiv.federation.workspace import Workspace
+from feddiv.files import write_bytes, write_text
+from feddiv.flower.holdings import Held, Holdings
+from feddiv.methods.contract import Assessment, Message, Reply
+from feddiv.nets.compute import find_device
+from feddiv.presets import toml_tree
+from feddiv.randomness import Streams
+
+TOKEN = re.compile(r"[0-9a-f]{8,64}")
+VERSION = re.compile(r"[0-9]{6}-[0-9]{4}-[0-9]{1,6}")
+MEMORY = ".memory"
+AUDIT = "audit.csv"
+COLUMNS = ("sample", "given_label", "predicted_label", "label_quality", "is_label_issue")
+SUSPECT = 0.5  # p(clean) below which a label is an issue
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a site keeps what is its own, and how it comes by its data.
+
+    `net` builds the net of somebody's own Flower app; otherwise the run's `model.name` says it, and
+    a net from a module is built only if it is among `nets`, which the site has allowed.
+    """
+
+    folder: Path
+    holdings: Holdings
+    net: Callable[[], nn.Module] | None = None
+    nets: tuple[str, ...] = ()
+
+    def answer(self, records: RecordDict) -> RecordDict:
+        """What the site says to a message; if it cannot do what is asked, why."""
+        try:
+            task = read_task(records)
+            return self._answered(task, read_message(records, task.kind))
+        except (UserError, Refused, Diverged) as problem:
+            return problem_records(" ".join(str(problem).split()))
+
+    def _answered(self, task: Task, message: Message) -> RecordDict:
+        if task.software != feddiv.__version__:
+            raise UserError(
+                f"runs feddiv {feddiv.__version__}, the server {task.software}: install the same"
+            )
+        experiment = self._experiment(task.experiment)
+        address = task.address
+        if not TOKEN.fullmatch(address.run):
+            raise UserError(f"run {address.run!r} is no token of a run")
+        torch.set_num_threads(1)
+        loaded = self.holdings.load(experiment, address.client)
+        if task.kind == HELLO:
+            place = self.holdings.place
+            metrics = {} if place is None else {"place": float(place)}
+            samples = len(loaded.draw.parts[loaded.client])
+            return reply_records(address, Reply(address.client, samples, metrics=metrics))
+        if loaded.client != address.client:
+            raise UserError(f"is client {loaded.client} and was asked as client {address.client}")
+        workspace = _workspace(experiment, loaded, self.net)
+        memory = SiteMemory(self.folder / "runs" / address.run, workspace.method.Memory)
+        record = memory.read(task.start)
+        if task.kind == ASSESS:
+            opinion = workspace.method.assess(
+                workspace.client(loaded.client), memory.records.read(record), message
+            )
+            reply = _audited(self.folder, loaded, opinion)
+            return reply_records(address, reply)
+        rng = Streams(
+            experiment.seed, address.round, address.exchange, loaded.client, address.part
+        )
+        visit = make_visit(workspace, memory.records, message, record, rng)
+        if visit.memory:
+            memory.write(address.version, visit.memory, {task.start, *task.keep})
+        return reply_records(address, visit.reply)
+
+    def _experiment(self, text: str) -> Experiment:
+        experiment = validated(toml_tree(text, "the server's config"))
+        name = experiment.model.name
+        if self.net is None and ":" in name and name not in self.nets:
+            raise UserError(
+                f"model.name={name}: this site builds no net from a module that it has not "
+                'allowed; allow it by allow-net="package.module:factory" in its node config'
+            )
+        return experiment
+
+
+def _workspace(
+    experiment: Experiment, loaded: Held, net: Callable[[], nn.Module] | None
+) -> Workspace:
+    return Workspace(
+        experiment.build_method(),
+        loaded.dataset,
+        loaded.draw,
+        experiment.model,
+        device=find_device(experiment.device),
+        precision=experiment.precision,
+        compiled=experiment.compile,
+        factory=net,
+    )
+
+
+class SiteMemory:
+    """The versions of what a client remembers of one run, as files."""
+
+    def __init__(self, folder: Path, kind: Any) -> None:
+        self.folder = folder
+        self.records = MemoryRecords(kind, folder / "nets")
+
+    def read(self, version: str) -> bytes | None:
+        """The record of a version; None for the first visit."""
+        if not version:
+            return None
+        file = self._file(version)
+        try:
+            return file.read_bytes()
+        except OSError as error:
+            raise UserError(
+                f"the memory that the server wants to start from is gone ({version}: "
+                f"{error.strerror}); site-path must be the folder of this run"
+            ) from None
+
+    def write(self, version: str, record: bytes, keep: set[str]) -> None:
+        """Add a version, and forget those that the server will not come back to."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_bytes(self._file(version), record)
+        kept = {version, *keep}
+        used = set()
+        for file in self.folder.glob(f"*{MEMORY}"):
+            if file.stem in kept:
+                used.add(self.records.file_of(file.read_bytes()))
+            else:
+                file.unlink(missing_ok=True)
+        nets = self.folder / "nets"
+        for file in nets.iterdir() if nets.is_dir() else ():
+            if file.name not in used:
+                file.unlink(missing_ok=True)
+
+    def _file(self, version: str) -> Path:
+        if not VERSION.fullmatch(version):
+            raise UserError(f"version {version!r} is no version of a memory")
+        return self.folder / f"{version}{MEMORY}"
+
+
+def _audited(folder: Path, loaded: Held, opinion: Assessment) -> Reply:
+    """Write the label audit; only counts of it are answered, of the truth in a trial only."""
+    part, draw, classes = loaded.draw.parts[loaded.client], loaded.draw, loaded.dataset.classes
+    given, quality = draw.given[part], opinion.p_clean
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
+    for row, sample in enumerate(part):
+        said = ("", "") if quality is None else (f"{quality[row]:.6f}", quality[row] < SUSPECT)
+        labels = classes[given[row]], classes[opinion.predicted[row]]
+        table.writerow([loaded.name(int(sample)), *labels, *said])
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / AUDIT, text.getvalue())
+    metrics: dict[str, float] = {}
+    if quality is not None:
+        flagged = quality < SUSPECT
+        metrics["flagged"] = float(flagged.sum())
+        if loaded.trial and draw.truth is not None:
+            wrong = given != draw.truth[part]
+            metrics |= {"wrong": float(wrong.sum()), "caught": float((wrong & flagged).sum())}
+    return Reply(loaded.client, len(part), metrics=metrics)
