@@ -14,9 +14,9 @@ from flwr.supercore.task_identity import TaskIdentity
 
 def as_sent(message: Message) -> Message:
     """The message after a trip over the wire."""
-    return message_from_proto(type(message_to_proto(message)).FromString(
-        message_to_proto(message).SerializeToString()
-    ))
+    return message_from_proto(
+        type(message_to_proto(message)).FromString(message_to_proto(message).SerializeToString())
+    )
 
 
 class LocalGrid(Grid):

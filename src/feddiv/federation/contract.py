@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from feddiv.learning.average import StateDict, Weights
+from feddiv.learning.quality import Confusion
 from feddiv.methods.contract import Assessment, Exchange, Facts, Message, Visit
 from feddiv.randomness import Streams
 from feddiv.trees import Tensors
@@ -33,6 +34,14 @@ class Totals:
     flagged: int | None = None
     wrong: int | None = None
     caught: int | None = None
+
+    @property
+    def confusion(self) -> Confusion | None:
+        """The filter's decisions against the truth."""
+        if self.flagged is None or self.wrong is None or self.caught is None:
+            return None
+        missed, false = self.wrong - self.caught, self.flagged - self.caught
+        return Confusion(self.caught, false, missed, self.samples - self.wrong - false)
 
 
 class Federation(Protocol):

@@ -50,9 +50,7 @@ class Workspace:
         """
         shape, classes = self.dataset.input_shape, len(self.dataset.classes)
         with rng.seeded(f"model {name}"):
-            net = build_net(
-                self.model, shape, classes, fresh_head=name != "net", build=self._build
-            )
+            net = build_net(self.model, shape, classes, fresh_head=name != "net", build=self._build)
         return copy_of(net)
 
     def check_net(self) -> None:

@@ -19,7 +19,7 @@ def client_app() -> ClientApp:
     """A ClientApp that takes part in any run of feddiv with the data that its node has."""
     app = ClientApp()
 
-    @app.train()  # type: ignore[untyped-decorator]
+    @app.train()
     def train(message: Message, context: Context) -> Message:
         """Every message of a run: what it asks for is in its task."""
         try:
@@ -46,7 +46,7 @@ def _holdings(node: Mapping[str, Any]) -> Holdings:
     place = node.get("partition-id")
     if not isinstance(place, int) or isinstance(place, bool) or place < 0:
         raise UserError(
-            "node config: give data-path=\"…\" (a site's own data) or partition-id=N (a trial)"
+            'node config: give data-path="…" (a site\'s own data) or partition-id=N (a trial)'
         )
     return Part(place)
 
@@ -62,5 +62,5 @@ def _folder(node: Mapping[str, Any], run: Mapping[str, Any]) -> Path:
         )
     out = str(run.get("out", ""))
     if not out:
-        raise UserError("node config: a trial needs site-path=\"…\", or the run config out=\"…\"")
+        raise UserError('node config: a trial needs site-path="…", or the run config out="…"')
     return Path(out).expanduser() / "sites" / f"{node.get('partition-id')}"

@@ -32,7 +32,9 @@ class Held:
 class Holdings(Protocol):
     """How a site comes by its data."""
 
-    place: int | None  # in the run's draw, for trials
+    @property
+    def place(self) -> int | None:
+        """The client's number in the run's draw, for trials."""
 
     def load(self, experiment: Experiment, client: int) -> Held:
         """The data as client number `client` of this run has them."""
@@ -101,7 +103,8 @@ def held(
     """A site's samples as the run wants them: shape, normalisation, what is kept out."""
     if own.input_shape != wanted.input_shape:
         raise UserError(
-            f"{where}: samples have the shape {own.input_shape}, the run's have {wanted.input_shape}"
+            f"{where}: samples have the shape {own.input_shape}, those of the run "
+            f"{wanted.input_shape}"
         )
     dataset = replace(
         own, name=wanted.name, mean=wanted.mean, std=wanted.std, augment=wanted.augment

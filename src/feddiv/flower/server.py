@@ -21,7 +21,13 @@ from feddiv.runs.record import RunFolder
 from feddiv.runs.run import Carrier, Run
 from feddiv.sections import Flower
 
-OURS = ("preset", "config", "out", "resume", "settings")  # keys of the run config that are no settings
+OURS = (
+    "preset",
+    "config",
+    "out",
+    "resume",
+    "settings",
+)  # keys of the run config that are no settings
 IMPLIED = {"federation.name": "flower"}
 
 
@@ -56,9 +62,7 @@ def on_grid(grid: Grid, tell: Callable[[str], None]) -> Carrier:
             raise UserError("federation.sites: say how many sites have to be there to begin")
         # Not a draw of the experiment: it tells this run's files at the sites from other runs'.
         token = secrets.token_hex(16)
-        return FlowerFederation(
-            grid, prepared.workspace, experiment, options, token, tell
-        )
+        return FlowerFederation(grid, prepared.workspace, experiment, options, token, tell)
 
     return federation
 

@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from flwr.app import RecordDict
 from torch import nn
 
-import feddiv
 from feddiv.config import Experiment, validated
 from feddiv.errors import Diverged, UserError
 from feddiv.federation.flower.grid import ASSESS, HELLO
 from feddiv.federation.flower.records import (
+    SOFTWARE,
     Task,
     problem_records,
     read_message,
@@ -65,10 +64,8 @@ class Site:
             return problem_records(" ".join(str(problem).split()))
 
     def _answered(self, task: Task, message: Message) -> RecordDict:
-        if task.software != feddiv.__version__:
-            raise UserError(
-                f"runs feddiv {feddiv.__version__}, the server {task.software}: install the same"
-            )
+        if task.software != SOFTWARE:
+            raise UserError(f"has feddiv {SOFTWARE}, the server {task.software}: install the same")
         experiment = self._experiment(task.experiment)
         address = task.address
         if not TOKEN.fullmatch(address.run):
@@ -91,9 +88,7 @@ class Site:
             )
             reply = _audited(self.folder, loaded, opinion)
             return reply_records(address, reply)
-        rng = Streams(
-            experiment.seed, address.round, address.exchange, loaded.client, address.part
-        )
+        rng = Streams(experiment.seed, address.round, address.exchange, loaded.client, address.part)
         visit = make_visit(workspace, memory.records, message, record, rng)
         if visit.memory:
             memory.write(address.version, visit.memory, {task.start, *task.keep})

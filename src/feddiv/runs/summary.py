@@ -10,7 +10,7 @@ import numpy.typing as npt
 from feddiv.config import Experiment, changed_options
 from feddiv.data import Draw
 from feddiv.federation.contract import Totals
-from feddiv.learning.quality import Confusion, filter_quality
+from feddiv.learning.quality import filter_quality
 from feddiv.methods.contract import Assessment
 from feddiv.sections import HeldOut
 
@@ -74,11 +74,10 @@ def _counted(totals: Sequence[Totals]) -> dict[str, Any]:
         "flagged": sum(flagged) / samples if samples and len(flagged) == len(totals) else None,
         "filter": None,
     }
-    known = [(t.flagged, t.wrong, t.caught) for t in totals if t.caught is not None]
+    known = [each.confusion for each in totals if each.confusion is not None]
     if known and len(known) == len(totals):
-        guessed, wrong, caught = (sum(count or 0 for count in column) for column in zip(*known))
-        right = samples - wrong - (guessed - caught)
-        confusion = Confusion(caught, guessed - caught, wrong - caught, right)
+        confusion = sum(known[1:], known[0])
+        wrong = confusion.flagged_wrong + confusion.kept_wrong
         result |= {"wrong": wrong / samples, "filter": {**confusion.measures(), "auroc": None}}
     return result
 

@@ -29,6 +29,7 @@ def described(options: DataOptions) -> Dataset:
             f"data.size={options.size} and data.features={options.features}: data.source=sites "
             "needs the side of the images in pixels or the length of the vectors, one of them"
         )
+    shape: tuple[int, ...]
     if options.features is not None:
         shape, width, usual, dtype = (options.features,), options.features, VECTORS, torch.float32
     else:

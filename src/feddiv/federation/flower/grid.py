@@ -19,7 +19,6 @@ from flwr.app import Message as FlowerMessage
 from flwr.app import MessageType, RecordDict
 from flwr.serverapp import Grid
 
-import feddiv
 from feddiv.config import Experiment, to_toml
 from feddiv.errors import TooFew
 from feddiv.federation.contract import Absence, Totals
@@ -138,7 +137,7 @@ class FlowerFederation:
         """Those of the nodes that answer hello as they should."""
         nodes = [node for node in nodes if (node.id, node.session) not in self._refused]
         address = Address(self.run, 0, 0, "", NOBODY)
-        task = Task(address, HELLO, self.config, feddiv.__version__)
+        task = Task(address, HELLO, self.config)
         records = message_records(task, Message(HELLO))
         found: list[Greeting] = []
         replies = self._sent({node.id: records for node in nodes}, GREETING)
@@ -198,7 +197,6 @@ class FlowerFederation:
             address,
             message.kind,
             self.config,
-            feddiv.__version__,
             self.versions.get(client, ""),
             tuple(sorted({each[client] for each in versions if client in each})),
         )

@@ -6,6 +6,7 @@ numbers and texts of expected names, or refused.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from feddiv.methods.contract import Message, Payload, Reply
 
 WEIGHTS, PAYLOAD, METRICS = "weights.", "payload", "metrics"
 TASK, ANSWER, PROBLEM = "task", "answer", "problem"
+SOFTWARE = metadata.version("feddiv")  # server and sites have to have the same
 SHAPE = ":shape"  # of the entry whose name comes before it
 
 
@@ -45,9 +47,9 @@ class Task:
     address: Address
     kind: str
     experiment: str  # the run's config as TOML
-    software: str  # the server's version of feddiv
     start: str = ""  # version of the memory to start from; empty: none
     keep: tuple[str, ...] = ()  # versions that the server may come back to
+    software: str = SOFTWARE  # the server's version of feddiv
 
 
 def message_records(
@@ -73,9 +75,9 @@ def read_task(records: RecordDict) -> Task:
         _address(head),
         _text(head, "kind"),
         _text(head, "experiment"),
-        _text(head, "software"),
         _text(head, "start"),
         tuple(_text(head, "keep").split()),
+        _text(head, "software"),
     )
 
 
@@ -118,9 +120,7 @@ def read_reply(records: RecordDict, expected: Address) -> Reply:
             raise Refused(f"metric {name} is a list")
         said[name] = float(value)
     weights = _weights(records)
-    return Reply(
-        address.client, _whole(head, "samples"), weights or None, _payload(records), said
-    )
+    return Reply(address.client, _whole(head, "samples"), weights or None, _payload(records), said)
 
 
 def _difference(address: Address, expected: Address) -> str:

@@ -1,0 +1,1 @@
+"""Setting up many machines."""
