@@ -117,7 +117,7 @@ def test_evaluate_gives_the_logits_of_the_test_samples(
 
 
 def test_every_client_assesses_its_labels(federation: InProcess) -> None:
-    opinions = dict(federation.assess(Message("assess", weights(federation))))
+    opinions = dict(federation.assess(Message("assess", weights(federation)), Streams(0)))
     assert {client: len(opinion.predicted) for client, opinion in opinions.items()} == {
         0: 2,
         1: 4,

@@ -113,8 +113,8 @@ def test_the_same_bits_as_in_process(workspace: Workspace, workers: Workers) -> 
     assert_same(visits(workers), expected)
     assert_same(visits(workers, "train slow", (0, 1, 2)), visits(oracle, "train slow", (0, 1, 2)))
     assert np.array_equal(workers.evaluate(weights(workers)), oracle.evaluate(weights(oracle)))
-    ours = dict(workers.assess(Message("assess", weights(workers))))
-    theirs = dict(oracle.assess(Message("assess", weights(oracle))))
+    ours = dict(workers.assess(Message("assess", weights(workers)), Streams(0)))
+    theirs = dict(oracle.assess(Message("assess", weights(oracle)), Streams(0)))
     assert list(ours) == list(theirs)
     assert all(np.array_equal(ours[id].predicted, theirs[id].predicted) for id in ours)
 

@@ -95,7 +95,7 @@ def test_every_variant_runs(name: str, variant: str) -> None:
         alone = variant in ("local-filter", "perfect-filter")
         assert mixture is None if alone else np.isfinite(mixture).all()
     message = played.loop.method.assessment(played.loop.state)
-    opinions = dict(played.federation.assess(message))
+    opinions = dict(played.federation.assess(message, Streams(0)))
     assert sorted(opinions) == [0, 1, 2, 3]
 
 

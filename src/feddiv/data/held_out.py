@@ -65,10 +65,10 @@ def _chosen(labels: Rows, size: int, rng: np.random.Generator) -> Rows:
     """
     order = rng.permutation(len(labels))
     classes, counts = np.unique(labels, return_counts=True)
-    due = counts * size / len(labels)
+    due = counts * size / max(len(labels), 1)
     quota = np.floor(due).astype(np.int64)
     lots = rng.permutation(len(classes))
     ranked = lots[np.argsort(-(due - quota)[lots], kind="stable")]
     quota[ranked[: size - quota.sum()]] += 1
     chosen = [order[labels[order] == name][:n] for name, n in zip(classes, quota, strict=True)]
-    return np.sort(np.concatenate(chosen)).astype(np.int64)
+    return np.sort(np.concatenate([np.empty(0, np.int64), *chosen])).astype(np.int64)

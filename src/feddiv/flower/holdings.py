@@ -2,16 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
-from feddiv.config import Experiment
+from feddiv.config import Experiment, to_toml, validated
 from feddiv.data import SOURCES, DataOptions, Dataset, Draw, Teller, load_dataset
 from feddiv.data.classes import in_these_classes
 from feddiv.data.held_out import FEWEST, with_held_out
 from feddiv.data.images.catalogue import Catalogue
 from feddiv.data.sources.sites import described
 from feddiv.errors import UserError
+from feddiv.presets import toml_tree
 from feddiv.randomness import Streams
 from feddiv.runs.prepare import drawn
 
@@ -40,6 +42,11 @@ class Holdings(Protocol):
         """The data as client number `client` of this run has them."""
 
 
+@lru_cache(maxsize=1)  # simulated clients of one process share it
+def _drawn(config: str) -> tuple[Dataset, Draw]:
+    return drawn(validated(toml_tree(config, "the run's config")))
+
+
 @dataclass(frozen=True)
 class Part:
     """A client of the run's own draw: for trials and simulations."""
@@ -48,7 +55,7 @@ class Part:
 
     def load(self, experiment: Experiment, client: int) -> Held:
         """The data set of the run and the draw that everybody makes alike."""
-        dataset, draw = drawn(experiment)
+        dataset, draw = _drawn(to_toml(experiment))
         if not self.place < len(draw.parts):
             raise UserError(
                 f"partition-id={self.place}: the run has {len(draw.parts)} clients, 0 to "
@@ -122,7 +129,8 @@ def _names(options: DataOptions, dataset: Dataset) -> Callable[[int], str]:
 
     def name(sample: int) -> str:
         if not listed:
-            listed.append(SOURCES[options.source].load(options))
+            everything = options.model_copy(update={"test_share": 0.0})
+            listed.append(SOURCES[options.source].load(everything))
         source, row = listed[0], int(rows[sample])
         return source.train.images.name(row) if isinstance(source, Catalogue) else str(row)
 

@@ -83,11 +83,11 @@ class Site:
         memory = SiteMemory(self.folder / "runs" / address.run, workspace.method.Memory)
         record = memory.read(task.start)
         if task.kind == ASSESS:
-            opinion = workspace.method.assess(
-                workspace.client(loaded.client), memory.records.read(record), message
-            )
-            reply = _audited(self.folder, loaded, opinion)
-            return reply_records(address, reply)
+            client, remembered = workspace.client(loaded.client), memory.records.read(record)
+            opinions = [workspace.method.assess(client, remembered, message)]
+            if len(client.held_out):
+                opinions.append(workspace.method.assess_held_out(client, remembered, message))
+            return reply_records(address, _audited(self.folder, loaded, opinions))
         rng = Streams(experiment.seed, address.round, address.exchange, loaded.client, address.part)
         visit = make_visit(workspace, memory.records, message, record, rng)
         if visit.memory:
@@ -162,24 +162,32 @@ class SiteMemory:
         return self.folder / f"{version}{MEMORY}"
 
 
-def _audited(folder: Path, loaded: Held, opinion: Assessment) -> Reply:
-    """Write the label audit; only counts of it are answered, of the truth in a trial only."""
-    part, draw, classes = loaded.draw.parts[loaded.client], loaded.draw, loaded.dataset.classes
-    given, quality = draw.given[part], opinion.p_clean
+def _audited(folder: Path, loaded: Held, opinions: list[Assessment]) -> Reply:
+    """Write the label audit; only counts of it are answered, of the truth in a trial only.
+
+    The opinions are of the samples that the client trains on, then of those it keeps out.
+    """
+    draw, client, classes = loaded.draw, loaded.client, loaded.dataset.classes
+    parts = [draw.parts[client], *([] if draw.held_out is None else [draw.held_out[client]])]
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(COLUMNS)
-    for row, sample in enumerate(part):
-        said = ("", "") if quality is None else (f"{quality[row]:.6f}", quality[row] < SUSPECT)
-        labels = classes[given[row]], classes[opinion.predicted[row]]
-        table.writerow([loaded.name(int(sample)), *labels, *said])
+    for part, opinion in zip(parts, opinions, strict=False):
+        for row, sample in enumerate(part):
+            labels = classes[draw.given[sample]], classes[opinion.predicted[row]]
+            said = ("", "")
+            if opinion.p_clean is not None:
+                quality = opinion.p_clean[row]
+                said = (f"{quality:.6f}", str(bool(quality < SUSPECT)))
+            table.writerow([loaded.name(int(sample)), *labels, *said])
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / AUDIT, text.getvalue())
     metrics: dict[str, float] = {}
+    quality = opinions[0].p_clean
     if quality is not None:
         flagged = quality < SUSPECT
         metrics["flagged"] = float(flagged.sum())
         if loaded.trial and draw.truth is not None:
-            wrong = given != draw.truth[part]
+            wrong = draw.given[parts[0]] != draw.truth[parts[0]]
             metrics |= {"wrong": float(wrong.sum()), "caught": float((wrong & flagged).sum())}
-    return Reply(loaded.client, len(part), metrics=metrics)
+    return Reply(client, len(parts[0]), metrics=metrics)

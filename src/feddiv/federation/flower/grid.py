@@ -103,7 +103,8 @@ class FlowerFederation:
         self.tell(f"waiting for {self.wanted} sites")
         while len(greetings) < self.wanted:
             unmet = [node for node in self._nodes() if node.id not in greetings]
-            for greeting in self._greeted(unmet):
+            here = {greeting.key for greeting in greetings.values()}
+            for greeting in self._greeted(unmet, here):
                 greetings[greeting.node.id] = greeting
                 self.tell(f"{greeting.name} is here, with {greeting.samples} samples")
             if len(greetings) < self.wanted and not self._pause(deadline):
@@ -121,8 +122,9 @@ class FlowerFederation:
         """Greet nodes that the run has not met in this session."""
         if not self._gathered:
             self._gather()
-        unmet = [node for node in self._nodes() if node.id not in self.seats.nodes]
-        greetings = self._greeted(unmet)
+        nodes = self._nodes()
+        here = self.seats.connected({node.id for node in nodes})
+        greetings = self._greeted([node for node in nodes if node.id not in self.seats.nodes], here)
         for greeting in greetings:
             self.tell(f"{greeting.name} joins, with {greeting.samples} samples")
         joined = {**self._unannounced, **self.seats.seat(greetings)}
@@ -133,8 +135,8 @@ class FlowerFederation:
         """The nodes that are connected now."""
         return sorted((Node.of(info) for info in self.grid.get_nodes()), key=lambda node: node.id)
 
-    def _greeted(self, nodes: list[Node]) -> list[Greeting]:
-        """Those of the nodes that answer hello as they should."""
+    def _greeted(self, nodes: list[Node], here: set[str]) -> list[Greeting]:
+        """Those of the nodes that answer hello as they should; `here` are keys of known sites."""
         nodes = [node for node in nodes if (node.id, node.session) not in self._refused]
         address = Address(self.run, 0, 0, "", NOBODY)
         task = Task(address, HELLO, self.config)
@@ -144,7 +146,8 @@ class FlowerFederation:
         for node, (_, answer) in zip(nodes, replies, strict=True):
             try:
                 greeting = _greeting(node, _reply(answer, address))
-                if objection := self.seats.objection(greeting):
+                taken = {*here, *(each.key for each in found)}
+                if objection := self.seats.objection(greeting, taken):
                     raise Refused(objection)
             except Refused as reason:
                 line = f"{node.name or node.key}: {reason}"

@@ -1,6 +1,7 @@
 """Who takes part: sites, the nodes they are connected by, and what they said of themselves."""
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -70,18 +71,22 @@ class Seats:
         """All sites in their order."""
         return sorted(self.by_key.values(), key=lambda seat: seat.client)
 
+    def connected(self, nodes: Collection[int]) -> set[str]:
+        """Keys of the sites that these nodes act for."""
+        clients = {self.nodes[node] for node in nodes if node in self.nodes}
+        return {seat.key for seat in self.known if seat.client in clients}
+
     def name(self, client: int) -> str:
         """What to call a client."""
         return next((seat.name for seat in self.known if seat.client == client), str(client))
 
-    def objection(self, greeting: Greeting) -> str | None:
-        """Why a site may not take its seat, if so."""
+    def objection(self, greeting: Greeting, taken: Collection[str]) -> str | None:
+        """Why a site may not take its seat, if so; `taken` are keys of sites that are here now."""
+        if greeting.key in taken:
+            return f"another node acts for {greeting.name} already"
         seat = self.by_key.get(greeting.key)
         if seat is not None and seat.samples != greeting.samples:
             return f"has {greeting.samples} samples, had {seat.samples} when it joined"
-        taken = [node for node, client in self.nodes.items() if seat and client == seat.client]
-        if greeting.place is not None and taken and taken != [greeting.node.id]:
-            return f"acts for client {greeting.place} of the draw, as another node does"
         return None
 
     def seat(self, greetings: list[Greeting]) -> dict[int, int]:

@@ -1,0 +1,105 @@
+"""Our messages as Flower's records, and back."""
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("flwr")
+
+from flwr.app import RecordDict
+from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from feddiv.federation.flower.records import (
+    Address,
+    Task,
+    message_records,
+    problem_records,
+    read_message,
+    read_reply,
+    read_task,
+    reply_records,
+)
+from feddiv.federation.wire import Refused
+from feddiv.methods.contract import Message, Reply
+
+HERE = Address("ab" * 16, 3, 1, "attempt 2/", 7)
+STATE = {
+    "weight": torch.randn(2, 3),
+    "half": torch.randn(4).half(),
+    "count": torch.tensor(5),
+    "empty": torch.zeros(0, 2),
+}
+
+
+def sent(records: RecordDict) -> RecordDict:
+    proto = recorddict_to_proto(records)
+    return recorddict_from_proto(type(proto).FromString(proto.SerializeToString()))
+
+
+@given(
+    hnp.arrays(
+        np.float64,
+        hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
+        elements=st.floats(allow_nan=True, allow_infinity=True, width=64),
+    )
+)
+def test_every_array_of_a_payload_comes_back_bit_for_bit(array):
+    message = Message("train", {}, {"a": array, "b": np.array(1.5)})
+    task = Task(HERE, "train", "seed = 1")
+    back = read_message(sent(message_records(task, message)), "train").payload
+    assert back["a"].shape == array.shape
+    assert back["a"].tobytes() == np.ascontiguousarray(array).tobytes()
+    assert back["b"] == 1.5
+
+
+def test_models_and_tasks_come_back():
+    task = Task(HERE, "train", "seed = 1", "000002-0000-0", ("000001-0000-0", "000002-0000-0"))
+    records = sent(message_records(task, Message("train", {"net": STATE, "net 2": STATE})))
+    assert read_task(records) == task
+    back = read_message(records, "train").weights
+    assert list(back) == ["net", "net 2"]
+    for state in back.values():
+        assert list(state) == list(STATE)
+        for name, tensor in STATE.items():
+            assert state[name].dtype == tensor.dtype
+            assert torch.equal(state[name], tensor)
+
+
+def test_a_reply_comes_back_and_names_its_visit():
+    reply = Reply(7, 12, {"net": STATE}, {"histogram": np.arange(4.0)}, {"divergence": 0.25})
+    back = read_reply(sent(reply_records(HERE, reply)), HERE)
+    assert (back.client, back.samples, back.metrics) == (7, 12, {"divergence": 0.25})
+    assert torch.equal(back.weights["net"]["weight"], STATE["weight"])
+    assert back.payload["histogram"].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"round": 4}, "answers for round 3 instead of 4"),
+        ({"exchange": 0}, "answers for exchange 1 instead of 0"),
+        ({"part": ""}, "answers for part 'attempt 2/' instead of ''"),
+        ({"client": 6, "run": "cd"}, "instead of 'cd', client 7 instead of 6"),
+    ],
+)
+def test_a_reply_to_something_else_is_refused(change, said):
+    from dataclasses import replace
+
+    records = sent(reply_records(HERE, Reply(7, 12)))
+    with pytest.raises(Refused, match=said):
+        read_reply(records, replace(HERE, **change))
+
+
+def test_a_problem_is_told_as_it_is():
+    with pytest.raises(Refused, match="no room left"):
+        read_reply(sent(problem_records("no room left")), HERE)
+
+
+def test_versions_of_two_attempts_differ():
+    from dataclasses import replace
+
+    names = {replace(HERE, part=part).version for part in ("", "attempt 1/", "attempt 2/")}
+    assert names == {"000003-0001-0", "000003-0001-1", "000003-0001-2"}

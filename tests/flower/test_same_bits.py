@@ -1,0 +1,66 @@
+"""What ran on one machine runs over Flower, and gives the same bits."""
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from tests.flower.trial import lines, local, run_config, served, trial_grid
+
+from feddiv.methods.registry import METHODS
+
+
+@pytest.mark.parametrize("method", [*METHODS, "feddiv-paper", "feddiv-release"])
+def test_every_method_gives_the_bits_of_the_local_engine(method, tmp_path):
+    config = run_config(tmp_path / "grid", method__name=method)
+    ours = served(trial_grid(config), config)
+    theirs = local(tmp_path / "local", method__name=method)
+    assert ours.summary["model_hash"] == theirs.summary["model_hash"]
+    for key in ("bytes_up", "bytes_down", "last_test_accuracy", "flagged"):
+        assert ours.summary[key] == theirs.summary[key]
+
+
+def test_counts_of_a_trial_give_the_quality_of_the_filter(tmp_path):
+    config = run_config(tmp_path / "grid")
+    ours = served(trial_grid(config), config).summary["filter"]
+    theirs = local(tmp_path / "local").summary["filter"]
+    assert ours.pop("auroc") is None  # counts cannot tell
+    assert ours == {key: theirs[key] for key in ours}
+
+
+def test_held_out_samples_are_the_same_and_stay_where_they_are(tmp_path):
+    settings = {"evaluation__name": "held_out", "evaluation__every": 2}
+    config = run_config(tmp_path / "grid", **settings)
+    ours = served(trial_grid(config), config).summary
+    theirs = local(tmp_path / "local", **settings).summary
+    assert ours["model_hash"] == theirs["model_hash"]
+    assert ours["last_held_out_accuracy"] == theirs["last_held_out_accuracy"]
+    assert ours["examination_bytes_up"] == theirs["examination_bytes_up"]
+
+
+def test_nothing_about_single_samples_reaches_the_server(tmp_path):
+    """No list in any reply is as long as a client's samples, but for weights and the filter's."""
+    config = run_config(tmp_path / "run")
+    grid = trial_grid(config)
+    seen = []
+    grid.meddle = lambda node, message, reply: seen.append(reply) or reply
+    served(grid, config)
+    assert len(seen) == len(grid.log)
+    names = {
+        (record, key.removesuffix(":shape"))
+        for reply in seen
+        for record in ("payload", "metrics")
+        for key in reply.content[record]
+    }
+    assert names == {
+        ("payload", "histogram"),
+        ("payload", "softmax"),
+        ("payload", "tally"),
+        ("metrics", "divergence"),
+        ("metrics", "flagged"),
+        ("metrics", "wrong"),
+        ("metrics", "caught"),
+        ("metrics", "place"),
+    }
+    visits = lines(tmp_path / "run" / "clients.jsonl")
+    assert visits
+    assert all("filter" not in visit and "noise_level" not in visit for visit in visits)

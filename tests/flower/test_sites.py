@@ -1,0 +1,239 @@
+"""Sites with data of their own: classes by name, a folder that stays theirs, a server that stops."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr")
+
+from PIL import Image
+from sklearn.datasets import load_digits
+from tests.flower.grids import LocalGrid
+from tests.flower.trial import lines, served
+
+from feddiv.errors import TooFew, UserError
+from feddiv.flower import client_app
+
+CLASSES = ("zero", "one", "two", "three")
+
+
+def site_folder(root: Path, rows: range, classes=CLASSES, swap: int = 0) -> Path:
+    """Real digits as PNG files in class folders; the first `swap` lie in the wrong one."""
+    images, labels = load_digits(return_X_y=True)
+    found = [i for i in np.flatnonzero(labels < len(CLASSES)) if CLASSES[labels[i]] in classes]
+    for number, i in enumerate(found[rows.start : rows.stop]):
+        name = CLASSES[labels[i]]
+        if number < swap:
+            name = classes[(classes.index(name) + 1) % len(classes)]
+        (root / name).mkdir(parents=True, exist_ok=True)
+        pixels = (images[i].reshape(8, 8) * 15.9).astype(np.uint8)
+        Image.fromarray(pixels).save(root / name / f"{i:04d}.png")
+    return root
+
+
+@pytest.fixture
+def deployment(tmp_path):
+    """Two sites, one of which lacks a class, and a server that has nothing but the config."""
+    experiment = tmp_path / "experiment.toml"
+    experiment.write_text(
+        f"""
+rounds = 4
+clients = {{ fraction = 1.0 }}
+data = {{ source = "sites", classes = {list(CLASSES)}, size = 8, channels = 1 }}
+partition = {{ name = "natural" }}
+model = {{ name = "mlp" }}
+train = {{ epochs = 2, lr = 0.1 }}
+warmup = {{ iterations = 1 }}
+evaluation = {{ name = "held_out", every = 2 }}
+checkpoint = {{ seconds = 0.0 }}
+federation = {{ name = "flower", sites = 2, wait = 0.5 }}
+""",
+        encoding="utf-8",
+    )
+    site_folder(tmp_path / "a" / "images", range(0, 60), swap=6)
+    site_folder(tmp_path / "b" / "images", range(60, 110), classes=CLASSES[:3])
+    return tmp_path
+
+
+def sites_grid(folder, names=("a", "b"), **keys):
+    config = {"config": str(folder / "experiment.toml"), "out": str(folder / "run")} | keys
+    nodes = {
+        5 + number: {
+            "data-path": str(folder / name / "images"),
+            "site-path": str(folder / name / "state"),
+        }
+        for number, name in enumerate(names)
+    }
+    keys_of = {5 + number: f"key of {name}".encode() for number, name in enumerate(names)}
+    grid = LocalGrid(
+        client_app(),
+        nodes,
+        config,
+        keys=keys_of,
+        names={5 + number: name for number, name in enumerate(names)},
+    )
+    return grid, config
+
+
+def audit(folder, name):
+    with (folder / name / "state" / "audit.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_sites_train_together_and_each_gets_its_audit(deployment):
+    grid, config = sites_grid(deployment)
+    run = served(grid, config)
+    assert run.summary["last_held_out_accuracy"] > 0.5
+    assert run.summary["classes"] == list(CLASSES)
+    table = audit(deployment, "a")
+    assert len(table) == 60  # also those that are kept out of training
+    assert set(table[0]) == {
+        "sample",
+        "given_label",
+        "predicted_label",
+        "label_quality",
+        "is_label_issue",
+    }
+    for row in table:
+        assert (deployment / "a" / "images" / row["sample"]).is_file()
+        assert row["sample"].startswith(row["given_label"])
+        assert (row["is_label_issue"] == "True") == (float(row["label_quality"]) < 0.5)
+    assert {row["given_label"] for row in audit(deployment, "b")} == set(CLASSES[:3])
+    assert {line["client"] for line in lines(deployment / "run" / "clients.jsonl")} == {0, 1}
+
+
+def test_a_class_that_nobody_else_has_keeps_its_site_out(deployment, capsys):
+    site_folder(deployment / "c" / "images", range(0, 20))
+    (deployment / "c" / "images" / "three").rename(deployment / "c" / "images" / "dog")
+    grid, config = sites_grid(deployment, ("a", "c"))
+    with pytest.raises(TooFew, match="class 'dog' is none of the run's, which are zero, one"):
+        served(grid, config)
+    assert not (deployment / "run" / "summary.json").exists()
+    grid, config = sites_grid(deployment, ("a", "b", "c"), out=str(deployment / "again"))
+    served(grid, config)  # goes well without it
+    assert "class 'dog' is none of the run's" in capsys.readouterr().out
+
+
+def test_another_version_is_refused_in_one_line(deployment, monkeypatch):
+    monkeypatch.setattr("feddiv.flower.site.SOFTWARE", "0.0.9")
+    grid, config = sites_grid(deployment)
+    with pytest.raises(TooFew, match=r"has feddiv 0.0.9, the server .*: install the same"):
+        served(grid, config)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"data-path": "nowhere"}, "data-path=nowhere: is no folder and no file"),
+        ({"site-path": None}, "site-path"),
+        ({"data-path": None}, "give data-path"),
+        ({"disk": "big"}, "node config disk: is unknown; allowed: data-path"),
+    ],
+)
+def test_a_bad_node_config_is_told_to_the_server(deployment, change, said):
+    grid, config = sites_grid(deployment)
+    node = grid.nodes[6]
+    grid.nodes[6] = {k: v for k, v in {**node, **change}.items() if v is not None}
+    with pytest.raises(TooFew, match=said):
+        served(grid, config)
+
+
+def test_a_net_from_a_module_is_built_only_where_the_site_allows_it(deployment):
+    config = (deployment / "experiment.toml").read_text()
+    net = "tests.flower.nets:small"
+    (deployment / "experiment.toml").write_text(config.replace('"mlp"', f'"{net}"'))
+    grid, config = sites_grid(deployment)
+    with pytest.raises(TooFew, match="builds no net from a module that it has not allowed"):
+        served(grid, config)
+    grid, config = sites_grid(deployment, out=str(deployment / "allowed"))
+    for node in grid.nodes.values():
+        node["allow-net"] = net
+    assert served(grid, config).summary["model_hash"]
+
+
+class Crash(BaseException):
+    """The server is gone."""
+
+
+@pytest.mark.parametrize("stop", [3, 5, 7, 9, 11])
+def test_a_server_that_stops_goes_on_bit_for_bit(deployment, stop):
+    grid, config = sites_grid(deployment)
+    whole = served(grid, config).summary["model_hash"]
+    grid, config = sites_grid(deployment, out=str(deployment / "stopped"))
+    answers = []
+
+    def crash(node, message, reply):
+        answers.append(reply)
+        if len(answers) == stop:
+            raise Crash
+        return reply
+
+    grid.meddle = crash
+    with pytest.raises(Crash):
+        served(grid, config)
+    grid, config = sites_grid(deployment, ("b", "a"), out=str(deployment / "stopped"), resume=True)
+    run = served(grid, config)  # other nodes, the same keys
+    assert run.summary["model_hash"] == whole
+    assert len(run.rounds) == 4
+
+
+def test_a_repeated_message_gives_the_same_reply(deployment):
+    grid, config = sites_grid(deployment)
+    kept = []
+    grid.meddle = lambda node, message, reply: kept.append((node, message, reply)) or reply
+    served(grid, config)
+    from flwr.app import Context, RecordDict
+
+    node, message, reply = kept[-3]  # the last visits are the assessment
+    context = Context(
+        run_id=1, node_id=node, node_config=grid.nodes[node], state=RecordDict(), run_config=config
+    )
+    again = grid.app(message, context)
+    assert again.content == reply.content
+
+
+def test_a_site_forgets_what_the_server_will_not_come_back_to(deployment):
+    grid, config = sites_grid(deployment)
+    served(grid, config)
+    versions = list((deployment / "a" / "state" / "runs").glob("*/*.memory"))
+    assert 1 <= len(versions) <= 5
+
+
+def test_a_lost_state_is_named(deployment):
+    grid, config = sites_grid(deployment)
+
+    def lose(node, message, reply):
+        if node == 5 and int(message.content["task"]["round"]) == 3:
+            for file in (deployment / "a" / "state" / "runs").glob("*/*.memory"):
+                file.unlink()
+        return reply
+
+    grid.meddle = lose
+    served(grid, config)
+    told = [str(line.get("missing")) for line in lines(deployment / "run" / "clients.jsonl")]
+    assert any("the memory that the server wants to start from is gone" in text for text in told)
+
+
+def test_a_site_that_changed_its_data_is_refused(deployment):
+    grid, config = sites_grid(deployment)
+
+    def crash(node, message, reply):
+        if int(message.content["task"]["round"]) == 3:
+            raise Crash
+        return reply
+
+    grid.meddle = crash
+    with pytest.raises(Crash):
+        served(grid, config)
+    next((deployment / "b" / "images" / "one").iterdir()).unlink()
+    grid, config = sites_grid(deployment, resume=True)
+    run = served(grid, config)
+    assert [1] in [line["missing"] for line in run.rounds]
+
+
+def test_sites_need_a_folder_for_the_run(deployment):
+    grid, config = sites_grid(deployment, out="")
+    with pytest.raises(UserError, match='out="…" has to name the folder'):
+        served(grid, config)
