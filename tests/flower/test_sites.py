@@ -1,4 +1,4 @@
-"""Sites with data of their own: classes by name, a folder that stays theirs, a server that stops."""
+"""Sites with data of their own: classes by name, a folder of their own, servers that stop."""
 
 import csv
 from pathlib import Path
