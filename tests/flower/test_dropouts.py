@@ -286,5 +286,5 @@ def test_two_nodes_for_one_client_are_one_too_many(tmp_path):
     config = run_config(tmp_path / "run", federation__wait=0.3)
     grid = trial_grid(config, clients=2)
     grid.nodes[80] = {"partition-id": 0}
-    with pytest.raises(TooFew, match="2 of 3 sites .* another node acts for client 0 already"):
+    with pytest.raises(TooFew, match=r"2 of 3 sites .* another node acts for client 0 already"):
         served(grid, config)
