@@ -1,1 +1,1 @@
-"""Setting up many machines."""
+"""Many machines: the folder of a deployment, and a demonstration on one machine."""

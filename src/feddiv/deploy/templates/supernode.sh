@@ -1,0 +1,19 @@
+#!/bin/sh
+# One site's SuperNode: it calls the SuperLink at @ADDRESS@ and answers with what it
+# learned from this site's data. Nothing connects to the site from outside. Runs until Ctrl-C or SIGTERM.
+@ENVIRONMENT@
+# The site's data: a folder with one folder of images per class, a .csv or .parquet table, or an .npz file.
+DATA="${FEDDIV_SITE_DATA:-$HERE/data}"
+# The site's own notes: its memory between rounds and audit.csv, the opinion on its labels. They stay here.
+STATE="${FEDDIV_SITE_STATE:-$HERE/site}"
+# A free port of this machine, for Flower's own processes; a second SuperNode needs another.
+PORT="${FEDDIV_SITE_PORT:-9094}"
+
+[ -e "$DATA" ] || fail "no data at $DATA; put them there or set FEDDIV_SITE_DATA"
+case "$DATA$STATE" in
+*\'*) fail "the path $DATA or $STATE has a quote in it: Flower cannot be told of it" ;;
+esac
+mkdir -p "$STATE"
+exec flower-supernode --superlink "@ADDRESS@" --root-certificates "$HERE/ca.crt" \
+    --auth-supernode-private-key "$HERE/node.key" --host 127.0.0.1 --port "$PORT" \
+    --node-config "data-path='$DATA' site-path='$STATE'"
