@@ -12,6 +12,7 @@ import feddiv
 from feddiv import interrupts
 from feddiv.cli.arguments import What, split_arguments
 from feddiv.cli.data import data
+from feddiv.cli.deploy import deploy
 from feddiv.errors import Diverged, UserError, WorkerLost
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 
 app.add_typer(data)
+app.add_typer(deploy)
 
 Workers = Annotated[
     int | None,

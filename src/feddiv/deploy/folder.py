@@ -1,4 +1,4 @@
-"""`feddiv deploy init`: everything that a server and its sites need to find and trust each other."""
+"""`feddiv deploy init`: all that a server and its sites need to find and trust each other."""
 
 import os
 import shutil

@@ -2,11 +2,11 @@
 
     python -m feddiv.deploy.keeper COMMAND [ARGUMENT ...]
 
-The keeper's standard input is a string to whoever started it. When it is cut, on purpose or because that
-process is no more (by SIGKILL even), the keeper ends the command and all its descendants, and then itself.
-The same when the command ends. Flower puts helpers into sessions of their own, so a signal to the process
-group would miss them: the keeper looks for descendants, and on Linux it adopts those that lost their parent.
-Only the standard library is used, so that a keeper starts at once.
+The keeper's standard input is a string to whoever started it. When it is cut, on purpose or because
+that process is no more (by SIGKILL even), the keeper ends the command and all its descendants, and
+then itself. The same when the command ends. Flower puts helpers into sessions of their own, so a
+signal to the process group would miss them: the keeper looks for descendants, and on Linux it adopts
+those that lost their parent. It uses the standard library only, so that it starts at once.
 """
 
 import ctypes
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
@@ -94,10 +95,8 @@ def _cut() -> bool:
 
 
 def _send(process: int, number: int) -> None:
-    try:
+    with suppress(ProcessLookupError):  # it was quicker
         os.kill(process, number)
-    except ProcessLookupError:
-        pass  # it was quicker
 
 
 def _parents() -> dict[int, int]:

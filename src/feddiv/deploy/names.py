@@ -68,7 +68,9 @@ def _host(host: str, text: str) -> str | IPv4Address | IPv6Address:
     except ValueError:
         return _dns(host, text)
     if isinstance(found, IPv6Address) != (inner != host) or getattr(found, "scope_id", None):
-        raise UserError(f"--address={text}: an IPv6 address stands in brackets, as [2001:db8::7]:8443")
+        raise UserError(
+            f"--address={text}: an IPv6 address stands in brackets, as [2001:db8::7]:8443"
+        )
     if found.is_unspecified or found.is_multicast:
         raise UserError(f"--address={text}: not an address that sites can connect to")
     return found

@@ -40,6 +40,7 @@ class Processes:
     def __init__(self, logs: Path, environment: Mapping[str, str]) -> None:
         self._logs, self._environment = logs, dict(environment)
         self._all: list[Kept] = []
+        logs.mkdir(parents=True, exist_ok=True)
 
     def __enter__(self) -> "Processes":
         return self
@@ -55,27 +56,24 @@ class Processes:
     def start(
         self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> Kept:
-        """Run a command in the background; what it says goes to its log."""
+        """Run a command until it is stopped; what it says goes to its log."""
         log = self._logs / f"{name}.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as said:
-            keeper = subprocess.Popen(
-                [sys.executable, "-P", "-m", "feddiv.deploy.keeper", *command],
-                stdin=subprocess.PIPE,
-                stdout=said,
-                stderr=subprocess.STDOUT,
-                env=self._environment | dict(environment or {}),
-                start_new_session=True,  # Ctrl-C is for this process, which then tells the keepers
-            )
-        kept = Kept(name, log, keeper)
-        self._all.append(kept)
-        return kept
+        return self._keep(name, command, environment, log, log)
 
-    def wait(self, kept: Kept, within: float) -> None:
-        """Wait for a command that is to end well, and soon."""
+    def ask(
+        self,
+        name: str,
+        command: Sequence[str],
+        within: float,
+        environment: Mapping[str, str] | None = None,
+    ) -> str:
+        """Run a command that is to end well, and soon; what it said on its standard output."""
+        answer = self._logs / f"{name}.out"
+        answer.unlink(missing_ok=True)
+        kept = self._keep(name, command, environment, answer, self._logs / f"{name}.log")
         self.wait_until(lambda: kept.code is not None, within, kept, "did not end", ends=kept)
-        if kept.code:
-            raise Failed(f"{kept.name} failed with exit code {kept.code}; its log: {kept.log}")
+        self.finish(kept)
+        return answer.read_text(encoding="utf-8", errors="replace")
 
     def wait_until(
         self,
@@ -86,7 +84,7 @@ class Processes:
         *,
         ends: Kept | None = None,
     ) -> None:
-        """Wait for a condition, while all others than `ends` must stay alive."""
+        """Wait for a condition; all but `ends` must go on running meanwhile."""
         deadline = time.monotonic() + within
         while not ready():
             self.check(ends)
@@ -95,22 +93,23 @@ class Processes:
             time.sleep(_TICK)
 
     def check(self, ends: Kept | None = None) -> None:
-        """Raise if one of those that serve until they are stopped has ended."""
+        """Raise if one has ended that should run until it is stopped."""
         for kept in self._all:
             if kept is not ends and kept.code is not None:
                 raise Failed(f"{kept.name} ended with exit code {kept.code}; its log: {kept.log}")
 
-    def forget(self, kept: Kept) -> None:
-        """It has done its work: that it ended is no trouble."""
+    def finish(self, kept: Kept) -> None:
+        """Take leave of a command that has ended, if it ended well."""
+        if kept.code != 0:
+            raise Failed(f"{kept.name} failed with exit code {kept.code}; its log: {kept.log}")
+        _cut(kept)
         self._all.remove(kept)
 
     def stop(self) -> None:
         """End all of them together, and wait until they are gone."""
-        # Cutting the strings comes first: whatever happens after, the keepers do their work.
+        # This comes first: whatever happens after it, the keepers do their work.
         for kept in self._all:
-            if kept.keeper.stdin is not None:
-                with suppress(OSError):
-                    kept.keeper.stdin.close()
+            _cut(kept)
         deadline = time.monotonic() + GRACE + 10
         for kept in self._all:
             try:
@@ -120,3 +119,31 @@ class Processes:
                     os.kill(kept.keeper.pid, signal.SIGKILL)
                 kept.keeper.wait()
         self._all.clear()
+
+    def _keep(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None,
+        out: Path,
+        log: Path,
+    ) -> Kept:
+        with out.open("ab") as said, log.open("ab") as complained:
+            keeper = subprocess.Popen(
+                [sys.executable, "-P", "-m", "feddiv.deploy.keeper", *command],
+                stdin=subprocess.PIPE,
+                stdout=said,
+                stderr=complained,
+                env=self._environment | dict(environment or {}),
+                start_new_session=True,  # Ctrl-C is for this process, which then tells the keepers
+            )
+        kept = Kept(name, log, keeper)
+        self._all.append(kept)
+        return kept
+
+
+def _cut(kept: Kept) -> None:
+    """Let go of the string that a keeper holds on to."""
+    if kept.keeper.stdin is not None:
+        with suppress(OSError):
+            kept.keeper.stdin.close()

@@ -1,0 +1,75 @@
+"""`feddiv deploy …`: set up many machines, or show it on one."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from feddiv.deploy import DEMO_ROUNDS, needs_flower
+
+deploy = typer.Typer(name="deploy", help="Many machines: set them up, or try it on this one.")
+
+
+@deploy.callback(invoke_without_command=True)
+def _help(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@deploy.command()
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
+    sites: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME,NAME,...",
+            help="Names of the sites, between commas.",
+            show_default="site-1,site-2,site-3",
+        ),
+    ] = None,
+    address: Annotated[
+        str,
+        typer.Option(metavar="HOST:PORT", help="Where the sites reach the server."),
+    ] = "127.0.0.1:8443",
+) -> None:
+    """Write certificates, a key per site, the experiment and a start script per role."""
+    from feddiv.deploy import names
+
+    wanted = names.site_names(["site-1,site-2,site-3"] if sites is None else sites)
+    where = names.address(address)
+    needs_flower("deploy init")
+    from feddiv.deploy.folder import init as write
+
+    made = write(folder, wanted, where)
+    typer.echo(f"Written to {folder}")
+    typer.echo(f"  server/      the server, for sites that connect to {where}")
+    for name in made.sites:
+        typer.echo(f"  sites/{name}  to be carried to {name}")
+    typer.echo("  authority/   to be kept offline")
+    typer.echo("Fill in server/experiment.toml next; README.md has the steps.")
+
+
+@deploy.command()
+def demo(
+    out: Annotated[
+        Path | None, typer.Option(help="A new folder; without it, one under runs/.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, max=1000, help="Rounds of FedDiv.")] = DEMO_ROUNDS,
+) -> None:
+    """Run FedDiv between a server and three sites on this machine, over TLS, and stop them all."""
+    needs_flower("deploy demo")
+    from feddiv.deploy.demo import demo as show
+    from feddiv.deploy.processes import Failed
+
+    try:
+        outcome = show(out, rounds, typer.echo)
+    except (Failed, OSError) as reason:
+        typer.echo(f"feddiv: {reason}", err=True)
+        raise typer.Exit(1) from None
+    typer.echo(f"Test accuracy {outcome.accuracy:.1%} after {outcome.seconds:.0f} s")
+    for audit in outcome.audits:
+        typer.echo(
+            f"{audit.site.name}: {audit.flagged} labels doubted, among them {audit.found} of "
+            f"{len(audit.site.wrong)} wrong ones: {audit.file}"
+        )
+    typer.echo(f"Run {outcome.run}")

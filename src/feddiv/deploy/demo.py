@@ -1,0 +1,228 @@
+"""`feddiv deploy demo`: a server and three sites on one machine, over TLS, from start to end.
+
+It writes a deployment as `deploy init` does, and starts the very scripts that init writes.
+"""
+
+import csv
+import json
+import os
+import socket
+import ssl
+import sys
+import sysconfig
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from feddiv.deploy.demo_sites import DemoData, DemoSite, write_demo_data
+from feddiv.deploy.folder import CONNECTION, Deployment, init, usable
+from feddiv.deploy.names import Address
+from feddiv.deploy.processes import Failed, Kept, Processes
+from feddiv.errors import UserError
+
+# Seconds; generous, because the machine may be busy and each process imports torch.
+_STARTED, _REGISTERED, _CONNECTED, _SILENT = 90.0, 120.0, 120.0, 300.0
+_HERE = ip_address("127.0.0.1")
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Audited:
+    """A site's list of its labels, and how good it is."""
+
+    site: DemoSite
+    file: Path
+    flagged: int
+    found: int  # of the wrong ones
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the demonstration ended."""
+
+    run: Path
+    accuracy: float
+    audits: tuple[Audited, ...]
+    seconds: float
+
+
+def demo(out: Path | None, rounds: int, say: Say) -> Outcome:
+    """Run FedDiv between three sites; whatever happens, no process is left."""
+    if sys.platform == "win32":
+        raise UserError("deploy demo: needs Linux or macOS, because Flower's nodes do")
+    begun = time.monotonic()
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    folder = usable(out or Path("runs") / f"deploy-demo-{stamp}")
+    port, *site_ports = _free_ports(4)
+    folder.mkdir(parents=True, exist_ok=True)
+    data = write_demo_data(folder / "data")
+    sites = tuple(site.name for site in data.sites)
+    deployment = init(folder / "deployment", sites, Address(_HERE, port))
+    _fill_in(deployment.server / "experiment.toml", data, rounds)
+    for site in data.sites:
+        say(f"{site.name}: {site.images} images, {len(site.wrong)} with a wrong label")
+
+    with Processes(folder / "logs", _environment()) as processes:
+        _start(processes, deployment, data, site_ports, say)
+        run = _train(processes, deployment, rounds, say)
+        say("stopping the server and the sites")
+    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    audits = tuple(_audited(site, _state(deployment, site)) for site in data.sites)
+    seconds = time.monotonic() - begun
+    return Outcome(run, float(summary["last_test_accuracy"]), audits, seconds)
+
+
+def _start(
+    processes: Processes, deployment: Deployment, data: DemoData, ports: list[int], say: Say
+) -> None:
+    """SuperLink, registration, SuperNodes: returns when all sites are connected."""
+    server = deployment.server
+    link = processes.start("superlink", [str(server / "superlink.sh")])
+    processes.wait_until(
+        lambda: _answers(deployment), _STARTED, link, f"did not listen on {deployment.address}"
+    )
+    say(f"SuperLink listens on {deployment.address} (TLS, only registered keys)")
+    processes.ask("register", [str(server / "register.sh")], _REGISTERED)
+    nodes = [
+        processes.start(
+            site.name,
+            [str(deployment.site(site.name) / "supernode.sh")],
+            {
+                "FEDDIV_SITE_DATA": str(site.data),
+                "FEDDIV_SITE_STATE": str(_state(deployment, site)),
+                "FEDDIV_SITE_PORT": str(port),
+            },
+        )
+        for site, port in zip(data.sites, ports, strict=True)
+    ]
+    _wait_for_nodes(processes, deployment, nodes)
+    say(f"{len(nodes)} sites are connected, each with its own key")
+
+
+def _train(processes: Processes, deployment: Deployment, rounds: int, say: Say) -> Path:
+    """`flwr run` by run.sh, with a line for each round; gives the folder of the run."""
+    run = deployment.server / "run"
+    following = processes.start("run", [str(deployment.server / "run.sh")])
+    journal, told, last = run / "rounds.jsonl", 0, time.monotonic()
+    while following.code is None:
+        processes.check(following)
+        for line in _complete_lines(journal, told):
+            told, last = told + 1, time.monotonic()
+            say(_progress(json.loads(line), rounds))
+        if time.monotonic() - last > _SILENT:
+            raise Failed(f"no round has ended for {_SILENT:.0f} s; the run's log: {following.log}")
+        time.sleep(0.2)
+    for line in _complete_lines(journal, told):
+        say(_progress(json.loads(line), rounds))
+    processes.finish(following)
+    return run
+
+
+def _wait_for_nodes(processes: Processes, deployment: Deployment, nodes: list[Kept]) -> None:
+    """Ask the SuperLink who is online, as the server's operator would."""
+    home = {"FLWR_HOME": str(deployment.server / "flwr")}
+    command = ["flwr", "supernode", "list", CONNECTION, "--format", "json"]
+    deadline = time.monotonic() + _CONNECTED
+    while True:
+        said = processes.ask("nodes", command, _REGISTERED, home)
+        online = [node for node in json.loads(said)["nodes"] if node["status"] == "online"]
+        if len(online) == len(nodes):
+            return
+        if time.monotonic() > deadline:
+            raise Failed(
+                f"only {len(online)} of {len(nodes)} sites connected within {_CONNECTED:.0f} s; "
+                f"their logs: {', '.join(str(node.log) for node in nodes)}"
+            )
+
+
+def _fill_in(file: Path, data: DemoData, rounds: int) -> None:
+    """The experiment that init writes, with what an engineer would fill in."""
+    experiment = tomllib.loads(file.read_text(encoding="utf-8"))
+    settings: dict[str, dict[str, Any]] = {
+        "data": {
+            "classes": list(data.classes),
+            "size": data.size,
+            "channels": 1,
+            "mean": list(data.mean),
+            "std": list(data.std),
+            "path": str(data.test),
+        },
+        "evaluation": {"name": "central"},
+        "train": {"epochs": 5, "batch": 10, "lr": 0.03},
+        "federation": {"quorum": 1.0, "round_timeout": 240},
+    }
+    for section, values in settings.items():
+        experiment[section] |= values
+    experiment["description"] = "FedDiv between three sites on one machine"
+    experiment["rounds"] = rounds
+    file.write_text(tomli_w.dumps(experiment), encoding="utf-8")
+
+
+def _environment() -> dict[str, str]:
+    """This process's, with the programs beside this Python first, one torch thread, quick polls."""
+    scripts = sysconfig.get_path("scripts")
+    return os.environ | {
+        "PATH": os.pathsep.join([scripts, os.environ.get("PATH", os.defpath)]),
+        "OMP_NUM_THREADS": "1",
+        "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
+        "NO_COLOR": "1",
+    }
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody uses now; all held at once, so that they differ."""
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind((str(_HERE), 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def _answers(deployment: Deployment) -> bool:
+    """Whether a server answers there that holds the key of our certificate."""
+    context = ssl.create_default_context(cafile=deployment.server / "ca.crt")
+    host, port = str(deployment.address.host), deployment.address.port
+    try:
+        with (
+            socket.create_connection((host, port), timeout=5) as plain,
+            context.wrap_socket(plain, server_hostname=host),
+        ):
+            return True
+    except OSError:  # ssl.SSLError is one
+        return False
+
+
+def _state(deployment: Deployment, site: DemoSite) -> Path:
+    """Where a site keeps its notes: the place that its script takes by itself."""
+    return deployment.site(site.name) / "site"
+
+
+def _complete_lines(journal: Path, skip: int) -> Iterator[str]:
+    """New lines; one that is being written is left for the next time."""
+    if journal.exists():
+        lines = journal.read_text(encoding="utf-8").split("\n")[:-1]
+        yield from lines[skip:]
+
+
+def _progress(record: dict[str, Any], rounds: int) -> str:
+    accuracy = record.get("test_accuracy")
+    measured = "" if accuracy is None else f": test accuracy {accuracy:.1%}"
+    return f"round {record['round']} of {rounds}{measured}"
+
+
+def _audited(site: DemoSite, state: Path) -> Audited:
+    file = state / "audit.csv"
+    with file.open(encoding="utf-8", newline="") as opened:
+        flagged = [
+            row["sample"] for row in csv.DictReader(opened) if row["is_label_issue"] == "True"
+        ]
+    return Audited(site, file, len(flagged), sum(path in site.wrong for path in flagged))
