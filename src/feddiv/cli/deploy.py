@@ -1,5 +1,6 @@
 """`feddiv deploy …`: set up many machines, or show it on one."""
 
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -63,6 +64,9 @@ def demo(
 
     try:
         outcome = show(out, rounds, typer.echo)
+    except KeyboardInterrupt as stop:
+        typer.echo("feddiv: stopped, the server and the sites too", err=True)
+        raise typer.Exit(128 + getattr(stop, "signal", signal.SIGINT)) from None
     except (Failed, OSError) as reason:
         typer.echo(f"feddiv: {reason}", err=True)
         raise typer.Exit(1) from None

@@ -28,11 +28,19 @@ from feddiv.deploy.names import Address
 from feddiv.deploy.processes import Failed, Kept, Processes
 from feddiv.errors import UserError
 
-# Seconds; generous, because the machine may be busy and each process imports torch.
-_STARTED, _REGISTERED, _CONNECTED, _SILENT = 90.0, 120.0, 120.0, 300.0
 _HERE = ip_address("127.0.0.1")
 
 Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds to wait; generous, because the machine may be busy and each process imports much."""
+
+    listening: float = 90
+    answer: float = 120  # of one of Flower's commands
+    connected: float = 120
+    round: float = 300
 
 
 @dataclass(frozen=True)
@@ -55,11 +63,11 @@ class Outcome:
     seconds: float
 
 
-def demo(out: Path | None, rounds: int, say: Say) -> Outcome:
+def demo(out: Path | None, rounds: int, say: Say, limits: Limits | None = None) -> Outcome:
     """Run FedDiv between three sites; whatever happens, no process is left."""
     if sys.platform == "win32":
         raise UserError("deploy demo: needs Linux or macOS, because Flower's nodes do")
-    begun = time.monotonic()
+    begun, limits = time.monotonic(), limits or Limits()
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     folder = usable(out or Path("runs") / f"deploy-demo-{stamp}")
     port, *site_ports = _free_ports(4)
@@ -72,8 +80,9 @@ def demo(out: Path | None, rounds: int, say: Say) -> Outcome:
         say(f"{site.name}: {site.images} images, {len(site.wrong)} with a wrong label")
 
     with Processes(folder / "logs", _environment()) as processes:
-        _start(processes, deployment, data, site_ports, say)
-        run = _train(processes, deployment, rounds, say)
+        _start(processes, deployment, data, site_ports, limits)
+        say(f"{len(data.sites)} sites connected to {deployment.address} over TLS with their keys")
+        run = _train(processes, deployment, rounds, limits, say)
         say("stopping the server and the sites")
     summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
     audits = tuple(_audited(site, _state(deployment, site)) for site in data.sites)
@@ -82,16 +91,18 @@ def demo(out: Path | None, rounds: int, say: Say) -> Outcome:
 
 
 def _start(
-    processes: Processes, deployment: Deployment, data: DemoData, ports: list[int], say: Say
+    processes: Processes, deployment: Deployment, data: DemoData, ports: list[int], limits: Limits
 ) -> None:
     """SuperLink, registration, SuperNodes: returns when all sites are connected."""
     server = deployment.server
     link = processes.start("superlink", [str(server / "superlink.sh")])
     processes.wait_until(
-        lambda: _answers(deployment), _STARTED, link, f"did not listen on {deployment.address}"
+        lambda: _answers(deployment),
+        limits.listening,
+        link,
+        f"did not listen on {deployment.address}",
     )
-    say(f"SuperLink listens on {deployment.address} (TLS, only registered keys)")
-    processes.ask("register", [str(server / "register.sh")], _REGISTERED)
+    processes.ask("register", [str(server / "register.sh")], limits.answer)
     nodes = [
         processes.start(
             site.name,
@@ -104,11 +115,12 @@ def _start(
         )
         for site, port in zip(data.sites, ports, strict=True)
     ]
-    _wait_for_nodes(processes, deployment, nodes)
-    say(f"{len(nodes)} sites are connected, each with its own key")
+    _wait_for_nodes(processes, deployment, nodes, limits)
 
 
-def _train(processes: Processes, deployment: Deployment, rounds: int, say: Say) -> Path:
+def _train(
+    processes: Processes, deployment: Deployment, rounds: int, limits: Limits, say: Say
+) -> Path:
     """`flwr run` by run.sh, with a line for each round; gives the folder of the run."""
     run = deployment.server / "run"
     following = processes.start("run", [str(deployment.server / "run.sh")])
@@ -118,8 +130,10 @@ def _train(processes: Processes, deployment: Deployment, rounds: int, say: Say) 
         for line in _complete_lines(journal, told):
             told, last = told + 1, time.monotonic()
             say(_progress(json.loads(line), rounds))
-        if time.monotonic() - last > _SILENT:
-            raise Failed(f"no round has ended for {_SILENT:.0f} s; the run's log: {following.log}")
+        if time.monotonic() - last > limits.round:
+            raise Failed(
+                f"no round ended within {limits.round:g} s; the run's log: {following.log}"
+            )
         time.sleep(0.2)
     for line in _complete_lines(journal, told):
         say(_progress(json.loads(line), rounds))
@@ -127,20 +141,22 @@ def _train(processes: Processes, deployment: Deployment, rounds: int, say: Say) 
     return run
 
 
-def _wait_for_nodes(processes: Processes, deployment: Deployment, nodes: list[Kept]) -> None:
+def _wait_for_nodes(
+    processes: Processes, deployment: Deployment, nodes: list[Kept], limits: Limits
+) -> None:
     """Ask the SuperLink who is online, as the server's operator would."""
     home = {"FLWR_HOME": str(deployment.server / "flwr")}
     command = ["flwr", "supernode", "list", CONNECTION, "--format", "json"]
-    deadline = time.monotonic() + _CONNECTED
+    deadline = time.monotonic() + limits.connected
     while True:
-        said = processes.ask("nodes", command, _REGISTERED, home)
+        said = processes.ask("nodes", command, limits.answer, home)
         online = [node for node in json.loads(said)["nodes"] if node["status"] == "online"]
         if len(online) == len(nodes):
             return
         if time.monotonic() > deadline:
             raise Failed(
-                f"only {len(online)} of {len(nodes)} sites connected within {_CONNECTED:.0f} s; "
-                f"their logs: {', '.join(str(node.log) for node in nodes)}"
+                f"only {len(online)} of {len(nodes)} sites connected within "
+                f"{limits.connected:g} s; their logs: {', '.join(str(node.log) for node in nodes)}"
             )
 
 
@@ -221,6 +237,8 @@ def _progress(record: dict[str, Any], rounds: int) -> str:
 
 def _audited(site: DemoSite, state: Path) -> Audited:
     file = state / "audit.csv"
+    if not file.is_file():
+        raise Failed(f"{site.name} wrote no label audit to {file}")
     with file.open(encoding="utf-8", newline="") as opened:
         flagged = [
             row["sample"] for row in csv.DictReader(opened) if row["is_label_issue"] == "True"

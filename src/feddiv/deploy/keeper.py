@@ -5,7 +5,7 @@
 The keeper's standard input is a string to whoever started it. When it is cut, on purpose or because
 that process is no more (by SIGKILL even), the keeper ends the command and all its descendants, and
 then itself. The same when the command ends. Flower puts helpers into sessions of their own, so a
-signal to the process group would miss them: the keeper looks for descendants, and on Linux it adopts
+signal to the process group would miss them: the keeper looks for descendants, and on Linux adopts
 those that lost their parent. It uses the standard library only, so that it starts at once.
 """
 

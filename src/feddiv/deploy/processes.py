@@ -89,7 +89,7 @@ class Processes:
         while not ready():
             self.check(ends)
             if time.monotonic() > deadline:
-                raise Failed(f"{of.name} {trouble} within {within:.0f} s; its log: {of.log}")
+                raise Failed(f"{of.name} {trouble} within {within:g} s; its log: {of.log}")
             time.sleep(_TICK)
 
     def check(self, ends: Kept | None = None) -> None:
@@ -99,11 +99,11 @@ class Processes:
                 raise Failed(f"{kept.name} ended with exit code {kept.code}; its log: {kept.log}")
 
     def finish(self, kept: Kept) -> None:
-        """Take leave of a command that has ended, if it ended well."""
-        if kept.code != 0:
-            raise Failed(f"{kept.name} failed with exit code {kept.code}; its log: {kept.log}")
+        """Take leave of a command that has ended; raise if it did not end well."""
         _cut(kept)
         self._all.remove(kept)
+        if kept.code != 0:
+            raise Failed(f"{kept.name} failed with exit code {kept.code}; its log: {kept.log}")
 
     def stop(self) -> None:
         """End all of them together, and wait until they are gone."""
