@@ -55,10 +55,9 @@ def test_bad_names_and_addresses_are_refused(refused):
     assert "--rounds" in refused("deploy", "demo", "--rounds", "0")
 
 
-@pytest.mark.parametrize("missing", ["flwr", "cryptography"])
 @pytest.mark.parametrize("verb", [("init", "ours"), ("demo",)])
-def test_without_flower_one_line_tells_how_to_get_it(refused, monkeypatch, verb, missing):
-    monkeypatch.setitem(sys.modules, missing, None)
+def test_without_flower_one_line_tells_how_to_get_it(refused, monkeypatch, verb):
+    monkeypatch.setitem(sys.modules, "flwr", None)
     assert refused("deploy", *verb) == (
-        f"feddiv: error: deploy {verb[0]}: needs the package flwr; pip install 'feddiv[flower]'\n"
+        "feddiv: error: Flower is not installed: pip install 'feddiv[flower]'\n"
     )

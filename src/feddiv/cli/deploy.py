@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from feddiv.deploy import DEMO_ROUNDS, needs_flower
+from feddiv.deploy import DEMO_ROUNDS
+from feddiv.flower import needs_flower
 
 deploy = typer.Typer(name="deploy", help="Many machines: set them up, or try it on this one.")
 
@@ -38,7 +39,7 @@ def init(
 
     wanted = names.site_names(["site-1,site-2,site-3"] if sites is None else sites)
     where = names.address(address)
-    needs_flower("deploy init")
+    needs_flower()
     from feddiv.deploy.folder import init as write
 
     made = write(folder, wanted, where)
@@ -58,7 +59,7 @@ def demo(
     rounds: Annotated[int, typer.Option(min=1, max=1000, help="Rounds of FedDiv.")] = DEMO_ROUNDS,
 ) -> None:
     """Run FedDiv between a server and three sites on this machine, over TLS, and stop them all."""
-    needs_flower("deploy demo")
+    needs_flower()
     from feddiv.deploy.demo import demo as show
     from feddiv.deploy.processes import Failed
 

@@ -174,6 +174,7 @@ def _fill_in(file: Path, data: DemoData, rounds: int) -> None:
         },
         "evaluation": {"name": "central"},
         "train": {"epochs": 5, "batch": 10, "lr": 0.03},
+        "warmup": {"iterations": 1},
         "federation": {"quorum": 1.0, "round_timeout": 240},
     }
     for section, values in settings.items():
