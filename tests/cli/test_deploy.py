@@ -18,10 +18,10 @@ def test_init_says_what_goes_where_and_no_secret(command, tmp_path):
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.splitlines() == [
         "Written to ours",
-        "  server/      the server, for sites that connect to fl.example.org:443",
-        "  sites/north  to be carried to north",
-        "  sites/south  to be carried to south",
-        "  authority/   to be kept offline",
+        "  server/       stays at the server, which sites reach at fl.example.org:443",
+        "  sites/north/  is carried to north",
+        "  sites/south/  is carried to south",
+        "  authority/    is kept offline",
         "Fill in server/experiment.toml next; README.md has the steps.",
     ]
     assert sorted(path.name for path in (tmp_path / "ours" / "sites").iterdir()) == [

@@ -43,11 +43,15 @@ def init(
     from feddiv.deploy.folder import init as write
 
     made = write(folder, wanted, where)
+    rows = [
+        ("server/", f"stays at the server, which sites reach at {where}"),
+        *((f"sites/{name}/", f"is carried to {name}") for name in made.sites),
+        ("authority/", "is kept offline"),
+    ]
+    width = max(len(part) for part, _ in rows)
     typer.echo(f"Written to {folder}")
-    typer.echo(f"  server/      the server, for sites that connect to {where}")
-    for name in made.sites:
-        typer.echo(f"  sites/{name}  to be carried to {name}")
-    typer.echo("  authority/   to be kept offline")
+    for part, fate in rows:
+        typer.echo(f"  {part:{width}}  {fate}")
     typer.echo("Fill in server/experiment.toml next; README.md has the steps.")
 
 

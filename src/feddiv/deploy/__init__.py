@@ -1,3 +1,3 @@
 """Many machines: the folder of a deployment, and a demonstration on one machine."""
 
-DEMO_ROUNDS = 4
+DEMO_ROUNDS = 3

@@ -2,8 +2,8 @@
 # Runs the experiment on the registered sites and follows it.
 #   ./run.sh                 a new run in run/
 #   ./run.sh resume=true     goes on with the run in run/ after a stop
-#   ./run.sh rounds=50       any setting of experiment.toml, dots and underscores written as dashes
-# Ctrl-C ends the following only; to stop the run: FLWR_HOME=flwr flwr stop RUN-ID feddiv
+#   ./run.sh rounds=50       instead of what experiment.toml says; app/pyproject.toml lists such keys
+# Ctrl-C only ends the watching; to stop the run: FLWR_HOME=flwr flwr stop RUN-ID feddiv
 @ENVIRONMENT@
 @CONNECTION@
 OUT="${FEDDIV_RUN:-$HERE/run}"
