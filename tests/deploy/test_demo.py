@@ -124,6 +124,7 @@ def test_three_sites_train_together_and_nothing_is_left(tmp_path, marked):
         assert len(rows) == len(list((tmp_path / "shown" / "data" / name).glob("*/*.png")))
 
 
+@pytest.mark.full
 def test_ctrl_c_in_the_middle_takes_everything_down(tmp_path, marked):
     process = marked.demo(tmp_path)
     follow(process, "sites connected")
@@ -134,6 +135,7 @@ def test_ctrl_c_in_the_middle_takes_everything_down(tmp_path, marked):
     assert (process.returncode, err) == (130, STOPPED)
 
 
+@pytest.mark.full
 def test_a_site_that_dies_ends_the_demonstration_in_one_line(tmp_path, marked):
     process = marked.demo(tmp_path, "--out", "shown")
     follow(process, "sites connected")

@@ -16,9 +16,12 @@ pytest.importorskip("flwr")
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
+from feddiv.config import load_experiment
+from feddiv.data.sources.sites import described
 from feddiv.deploy.folder import Deployment, init
 from feddiv.deploy.names import address
 from feddiv.errors import UserError
+from feddiv.sections import Flower
 
 SITES = ("north", "south", "east")
 
@@ -180,6 +183,18 @@ def test_the_app_is_the_packages_own(made):
     for name in files:
         assert (made.server / "app" / name).read_bytes() == (shipped / name).read_bytes()
     assert (made.server / "app" / "pyproject.toml").is_file()
+
+
+def test_the_experiment_is_ready_once_the_classes_are_filled_in(made, tmp_path):
+    text = (made.server / "experiment.toml").read_text()
+    with pytest.raises(UserError, match=r"data\.classes=\[\]: name the classes"):
+        described(load_experiment(made.server / "experiment.toml").data)
+    filled = tmp_path / "experiment.toml"
+    filled.write_text(text.replace("classes = []", 'classes = ["effusion", "no finding"]'))
+    experiment = load_experiment(filled)
+    assert described(experiment.data).input_shape == (3, 64, 64)
+    assert experiment.federation == Flower(sites=len(SITES))
+    assert (experiment.clients.fraction, experiment.noise.name) == (1.0, "none")
 
 
 def test_an_empty_folder_is_taken_and_a_full_one_left_alone(tmp_path):

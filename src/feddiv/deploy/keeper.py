@@ -38,9 +38,11 @@ class Keeper:
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1)
         self.code: int | None = None
+        # Held on to, though only its number is used: when it is dropped it waits for the command
+        # by itself, and takes the exit code of one that ended at once.
         self._child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_die_with_parent
-        ).pid
+        )
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         self._asked = True
@@ -68,7 +70,7 @@ class Keeper:
                 return
             if process == 0:
                 return
-            if process == self._child:
+            if process == self._child.pid:
                 code = os.waitstatus_to_exitcode(status)
                 self.code = 128 - code if code < 0 else code
 
