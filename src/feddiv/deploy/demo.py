@@ -40,7 +40,7 @@ class Limits:
     listening: float = 90
     answer: float = 120  # of one of Flower's commands
     connected: float = 120
-    round: float = 300
+    round: float = 900  # the run itself gives up on sites sooner; this is for the server
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,8 @@ def _train(
 ) -> Path:
     """`flwr run` by run.sh, with a line for each round; gives the folder of the run."""
     run = deployment.server / "run"
-    following = processes.start("run", [str(deployment.server / "run.sh")])
+    script = str(deployment.server / "run.sh")
+    following = processes.start("run", [script], {"FEDDIV_RUN": str(run)})
     journal, told, last = run / "rounds.jsonl", 0, time.monotonic()
     while following.code is None:
         processes.check(following)
