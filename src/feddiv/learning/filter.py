@@ -39,6 +39,7 @@ class FilterOptions(Options):
     drop_below: float = Field(0.5, gt=0, lt=1)  # labels with a smaller p(clean) do not train
     clean_client_below: float = Field(0.1, ge=0, le=1)
     second_opinion: bool = True
+    calibrated: bool = True  # the second opinion's odds are those at a temperature that all share
     starved_below: float = Field(0.1, ge=0, le=1)  # 0: no class is ever pardoned
 
     @model_validator(mode="after")
@@ -56,6 +57,11 @@ class FilterOptions(Options):
             raise ValueError(
                 "starved_below compares scores between clients: it needs scale=absolute and "
                 "score=bounded or log_odds; or set it to 0"
+            )
+        if self.calibrated and not self.second_opinion:
+            raise ValueError(
+                "calibrated is about the second opinion: it needs second_opinion=true; "
+                "or set it to false"
             )
         if (self.score, self.scale) != ("log_odds", "absolute"):
             for name in ("no_noise_rule", "second_opinion"):
@@ -180,8 +186,11 @@ class NoiseFilter:
         """The no-noise rule: even the noisy component believes its labels."""
         return self.options.no_noise_rule and self.mixture is not None and self.mixture.means[1] < 0
 
-    def p_clean(self, scores: Array) -> Array:
-        """Probability [n] that each label of one client is right, from that client's raw scores."""
+    def p_clean(self, scores: Array, sharpened: Array | None = None) -> Array:
+        """Probability [n] that each label of one client is right, from that client's raw scores.
+
+        `sharpened` are log-odds of a calibrated model for the second opinion to look at.
+        """
         scores = self.scale(np.asarray(scores, np.float64))
         degenerate = self.options.scale == "minmax" and (scores == 0.5).all()
         if self.mixture is None:
@@ -193,7 +202,8 @@ class NoiseFilter:
             mixture = own_weights(scores, mixture, weight_floor=OWN_WEIGHT_FLOOR)
         p_clean = mixture.p_clean(scores, monotone=self.options.monotone)
         if self.options.second_opinion and self.classes is not None:
-            return with_second_opinion(p_clean, scores, self.classes)
+            own = scores if sharpened is None else sharpened
+            return with_second_opinion(p_clean, own, self.classes)
         return p_clean
 
 

@@ -37,6 +37,8 @@ class FedDivOptions(MethodOptions):
     relabel: RelabelOptions = RelabelOptions()
     sampler: SamplerOptions = SamplerOptions()
     regulariser: Literal["always", "non_iid", "never"] = "always"
+    # How much a client's model counts: by its samples, or by those whose labels are trusted.
+    weights: Literal["samples", "trusted"] = "trusted"
     warmup: WarmupMode = WarmupMode()
     train: VisitOptions = VisitOptions()
 
@@ -51,6 +53,8 @@ PAPER: Mapping[str, Any] = {
     "filter.no_noise_rule": False,
     "filter.monotone": False,
     "filter.second_opinion": False,
+    "filter.calibrated": False,
+    "weights": "samples",
     "filter.starved_below": 0.0,
     "relabel.confidence": 0.75,
     "sampler.enabled": True,
