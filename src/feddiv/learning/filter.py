@@ -38,8 +38,8 @@ class FilterOptions(Options):
     em_steps: int = Field(0, ge=0)
     drop_below: float = Field(0.5, gt=0, lt=1)  # labels with a smaller p(clean) do not train
     clean_client_below: float = Field(0.1, ge=0, le=1)
-    second_opinion: bool = True
-    calibrated: bool = True  # the second opinion's odds are those at a temperature that all share
+    # By the model's own odds, or by its odds at a temperature that all clients find together.
+    second_opinion: bool | Literal["calibrated"] = "calibrated"
     starved_below: float = Field(0.1, ge=0, le=1)  # 0: no class is ever pardoned
 
     @model_validator(mode="after")
@@ -58,11 +58,6 @@ class FilterOptions(Options):
                 "starved_below compares scores between clients: it needs scale=absolute and "
                 "score=bounded or log_odds; or set it to 0"
             )
-        if self.calibrated and not self.second_opinion:
-            raise ValueError(
-                "calibrated is about the second opinion: it needs second_opinion=true; "
-                "or set it to false"
-            )
         if (self.score, self.scale) != ("log_odds", "absolute"):
             for name in ("no_noise_rule", "second_opinion"):
                 if getattr(self, name):
@@ -71,6 +66,11 @@ class FilterOptions(Options):
                         "scale=absolute; or set it to false"
                     )
         return self
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the second opinion is that of a calibrated model."""
+        return self.second_opinion == "calibrated"
 
     @property
     def fits_local_scores(self) -> bool:

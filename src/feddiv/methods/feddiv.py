@@ -153,6 +153,8 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
             payload["mixture"] = state.mixture
             if self.options.filter.calibrated:
                 payload["temperature"] = np.array(state.ledger.temperature)
+        if kind == "train" and self._weighs_by_trust(state.iid):
+            payload["by_trust"] = np.array(1.0)
         if kind == "train" and self.options.filter.starved_below > 0:
             payload["pardons"] = pardons(state.ledger.tally, self.options.filter.starved_below)
         return Message(kind, {"net": state.net if kind == "warmup" else state.model}, payload)
@@ -161,6 +163,10 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         rule = self.options.regulariser
         wanted = rule == "always" or (rule == "non_iid" and not iid)
         return wanted and (kind != "warmup" or self.options.warmup.regulariser)
+
+    def _weighs_by_trust(self, iid: bool) -> bool:
+        rule = self.options.weigh_by_trust
+        return rule == "always" or (rule == "iid" and iid)
 
     def merge(self, state: FedDivState, exchange: Exchange, replies: Replies) -> FedDivState:
         """Steps 5 and 6: average the models, then aggregate the filters."""
@@ -260,7 +266,7 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         payload = noise_filter.upload_bias(logits)
         payload |= noise_filter.upload_tally(p_clean, scores, labels)
         payload |= noise_filter.upload_likelihood(logits, labels)
-        if options.weights == "trusted":
+        if "by_trust" in received.payload:
             payload["trusted"] = np.array(division.trusted(p_clean))
         if options.sampler.enabled or options.filter.fits_local_scores:
             after = np.nan_to_num(predict_array(net, samples))  # exploded weights will be refused
@@ -311,7 +317,7 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
                 summary["histogram"] = Declared((BINS,), -largest, largest, optional=True)
         kinds = {"warmup": DIVERGENCE, "bias": bias, "filter": summary}
         trained = {**DIVERGENCE, **bias, **tally, **summary}
-        if self.options.weights == "trusted":
+        if self._weighs_by_trust(facts.iid):
             trained["trusted"] = Declared((), low=0.0, high=largest)
         return kinds.get(kind, trained)
 

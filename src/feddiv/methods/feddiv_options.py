@@ -37,8 +37,9 @@ class FedDivOptions(MethodOptions):
     relabel: RelabelOptions = RelabelOptions()
     sampler: SamplerOptions = SamplerOptions()
     regulariser: Literal["always", "non_iid", "never"] = "always"
-    # How much a client's model counts: by its samples, or by those whose labels are trusted.
-    weights: Literal["samples", "trusted"] = "trusted"
+    # Whether a client's model counts by its trusted labels instead of by all its samples. Where
+    # classes are spread unevenly, only a noisy client may know one: it has to count in full.
+    weigh_by_trust: Literal["always", "iid", "never"] = "iid"
     warmup: WarmupMode = WarmupMode()
     train: VisitOptions = VisitOptions()
 
@@ -53,8 +54,7 @@ PAPER: Mapping[str, Any] = {
     "filter.no_noise_rule": False,
     "filter.monotone": False,
     "filter.second_opinion": False,
-    "filter.calibrated": False,
-    "weights": "samples",
+    "weigh_by_trust": "never",
     "filter.starved_below": 0.0,
     "relabel.confidence": 0.75,
     "sampler.enabled": True,
