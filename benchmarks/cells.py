@@ -42,6 +42,8 @@ METHODS = {
     "FedDiv (plus)": [],  # as the preset has it
     "perfect filter": ["method.variant=perfect-filter"],
     "plus without second opinion": ["method.filter.second_opinion=false"],
+    "plus, second opinion not calibrated": ["method.filter.second_opinion=true"],
+    "plus, models weighed by trust": ["method.weigh_by_trust=always"],
     "plus without pardons": ["method.filter.starved_below=0.0"],
     "plus, last model of the hand-over": ["method.warmup.result=last"],
     "plus, dropping below .15 only": ["method.filter.drop_below=0.15"],

@@ -32,7 +32,7 @@ TABLE = {  # option: paper, release, plus
     "filter.fit": ("local", "local", "global"),
     "filter.prior": ("shared", "shared", "own"),
     "filter.no_noise_rule": (False, False, True),
-    "filter.second_opinion": (False, False, True),
+    "filter.second_opinion": (False, False, "calibrated"),
     "filter.monotone": (False, False, True),
     "filter.variance_weights": ("linear", "squared", "linear"),
     "filter.em_steps": (0, 3, 0),
@@ -49,6 +49,7 @@ TABLE = {  # option: paper, release, plus
     "sampler.momentum": (0.2, 0.5, 0.2),
     "sampler.confident_only": (0, 0.85, 0),
     "regulariser": ("non_iid", "non_iid", "always"),
+    "weigh_by_trust": ("never", "never", "iid"),
     "warmup.mode": ("hand_over", "hand_over", "hand_over"),
     "warmup.regulariser": (False, True, True),  # release: wherever `regulariser` says so
     "train.min_batches": (0, 1, 0),

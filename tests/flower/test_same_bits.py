@@ -55,6 +55,8 @@ def test_nothing_about_single_samples_reaches_the_server(tmp_path):
         ("payload", "histogram"),
         ("payload", "softmax"),
         ("payload", "tally"),
+        ("payload", "likelihood"),
+        ("payload", "trusted"),
         ("metrics", "divergence"),
         ("metrics", "flagged"),
         ("metrics", "wrong"),

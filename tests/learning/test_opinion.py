@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from feddiv.learning.filter import FilterOptions, NoiseFilter
 from feddiv.learning.mixture import Mixture
-from feddiv.learning.opinion import model_log_odds, with_second_opinion
+from feddiv.learning.opinion import (
+    TEMPERATURES,
+    best_temperature,
+    least_log_likelihood,
+    log_likelihoods,
+    model_log_odds,
+    with_second_opinion,
+)
 
 
 def score(q: float) -> float:
@@ -72,3 +79,42 @@ def test_the_filter_asks_for_it_or_not() -> None:
     alone = NoiseFilter(FilterOptions(second_opinion=False), 10, mixture).p_clean(scores)
     joined = NoiseFilter(FilterOptions(), 10, mixture).p_clean(scores)
     assert joined == pytest.approx(with_second_opinion(alone, scores, 10))
+
+
+def test_likelihoods_by_hand() -> None:
+    # Two classes, one label at q = .8: C q = 1.6, so delta falls to its floor .001, and the label's
+    # likelihood is .999 * .8 + .001 / 2 = .7997. At temperature 1/2 the odds 4 become 16.
+    logits = np.array([[np.log(4.0), 0.0]])
+    found = log_likelihoods(logits, np.array([0]))
+    assert found[0] == pytest.approx(np.log(0.7997))
+    assert found[TEMPERATURES.index(0.5)] == pytest.approx(np.log(0.999 * 16 / 17 + 0.0005))
+
+
+def test_a_model_that_is_too_modest_is_sharpened() -> None:
+    # 2,000 labels, a third of them any of ten classes. The model knows the truth, but gives it a
+    # logit of 2 only, where the share of right labels asks for far more.
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 10, 2000)
+    given = np.where(rng.random(2000) < 1 / 3, rng.integers(0, 10, 2000), truth)
+    modest = 2.0 * np.eye(10)[truth]
+    assert best_temperature(log_likelihoods(modest, given)) < 0.5
+    # One whose guesses, timid or bold, are right as often as it says needs no sharpening.
+    guesses = rng.choice([1.0, 5.0], (2000, 1)) * np.eye(10)[rng.integers(0, 10, 2000)]
+    odds = np.exp(guesses) / np.exp(guesses).sum(axis=1, keepdims=True)
+    honest = np.array([rng.choice(10, p=row) for row in odds])
+    assert best_temperature(log_likelihoods(guesses, honest)) == 1.0
+
+
+@given(st.lists(st.floats(-50, 50), min_size=3, max_size=3), st.integers(0, 2))
+def test_a_likelihood_has_a_lower_end(logits: list[float], label: int) -> None:
+    found = log_likelihoods(np.array([logits]), np.array([label]))
+    assert (found >= least_log_likelihood(3) - 1e-9).all()
+    assert (found <= 1e-9).all()
+
+
+def test_before_anybody_said_anything_the_temperature_is_1() -> None:
+    assert best_temperature(np.zeros(len(TEMPERATURES))) == 1.0
+
+
+def test_nobody_is_no_reason_to_fail() -> None:
+    assert log_likelihoods(np.zeros((0, 3)), np.zeros(0, np.int64)).tolist() == [0.0] * 8

@@ -1,6 +1,7 @@
 """FedDiv's server: how it spends its rounds, whom it asks for what, and what it makes of it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -194,7 +195,10 @@ def test_eta_in_warm_up_and_after(
 
 def test_what_clients_receive(bench: Any) -> None:
     plus, paper = bench.method(), bench.method(method__variant="paper")
-    assert told("train", plus, begun(plus)).payload.keys() == {"eta", "bias", "pardons"}
+    everything = {"eta", "bias", "pardons", "by_trust"}
+    assert told("train", plus, begun(plus)).payload.keys() == everything
+    split = replace(begun(plus), iid=False)  # noisy clients may be the only ones to know a class
+    assert told("train", plus, split).payload.keys() == everything - {"by_trust"}
     assert told("filter", plus, begun(plus)).payload.keys() == {"eta", "bias"}
     assert told("train", paper, begun(paper)).payload.keys() == {"eta"}
     state = merged(paper, begun(paper), reply(0, 4, mixture=ONE), kind="filter")
@@ -212,6 +216,32 @@ def test_the_bias_that_was_gathered_is_sent(bench: Any) -> None:
     state = merged(method, begun(method), *replies, kind="bias")
     assert state.mixture is None
     assert told("filter", method, state).payload["bias"] == pytest.approx([0.35, 0.325, 0.325])
+
+
+def test_models_count_by_trusted_labels(bench: Any) -> None:
+    method = bench.method()
+    replies = (
+        reply(0, 10, (1.0, 0.0), trusted=np.array(6.0)),
+        reply(1, 10, (0.0, 1.0), trusted=2.0),
+    )
+    state = merged(method, begun(method), *replies)
+    assert state.net["w"].tolist() == pytest.approx([0.75, 0.25])
+    # Where nobody trusts a label all count alike.
+    replies = (reply(0, 10, (1.0, 0.0), trusted=0.0), reply(1, 10, (0.0, 1.0), trusted=0.0))
+    assert merged(method, begun(method), *replies).net["w"].tolist() == pytest.approx([0.5, 0.5])
+
+
+def test_the_temperature_of_all_clients_is_sent(bench: Any) -> None:
+    method = bench.method()
+    best = np.full(8, -9.0)
+    best[3] = -1.0
+    replies = (reply(0, 4, likelihood=best), reply(1, 4, likelihood=np.linspace(0, -1, 8)))
+    state = merged(method, begun(method), *replies, kind="bias")
+    assert "temperature" not in told("filter", method, state).payload  # there is no filter yet
+    counts = np.zeros(64)
+    counts[[5, 50]] = 20
+    state = merged(method, state, reply(0, 40, histogram=counts), kind="filter")
+    assert told("train", method, state).payload["temperature"] == 0.5
 
 
 def test_a_starved_class_is_pardoned_in_the_next_round(bench: Any) -> None:

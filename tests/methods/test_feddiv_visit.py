@@ -26,9 +26,15 @@ from feddiv.methods.feddiv_options import VARIANTS
 # What is sent
 
 SENT = {
-    "plus": {"histogram": (64,), "softmax": (3,), "tally": (3, 3)},
+    "plus": {
+        "histogram": (64,),
+        "softmax": (3,),
+        "tally": (3, 3),
+        "likelihood": (8,),
+        "trusted": (),
+    },
     "local-filter": {},
-    "perfect-filter": {},
+    "perfect-filter": {"trusted": ()},
 }
 PAPERS = {"mixture": (6,)}
 
@@ -60,17 +66,18 @@ def test_openings_and_warm_up_send_what_they_are_for(bench: Any, variant: str) -
         names[kind] = set(outcome.reply.payload)
         assert (outcome.reply.weights is not None) == (kind == "warmup")
         assert outcome.memory.visits == 0
-    expected = set(SENT.get(variant, PAPERS)) - {"tally"}
+    expected = set(SENT.get(variant, PAPERS)) - {"tally", "trusted"}
     assert names["warmup"] == set()
-    assert names["bias"] == expected & {"softmax"}
-    assert names["filter"] == expected - {"softmax"}
+    assert names["bias"] == expected & {"softmax", "likelihood"}
+    assert names["filter"] == expected - {"softmax", "likelihood"}
 
 
 @pytest.mark.parametrize("scope", ["local", "perfect"])
 def test_other_scopes_upload_nothing_of_the_filter(bench: Any, scope: str) -> None:
     chosen = method(bench, method__filter__scope=scope)
     outcome = chosen.visit(mixed_client(bench), None, message(bench, chosen), bench.rng)
-    assert outcome.reply.payload.keys() <= {"softmax"}, "p-bar may be shared, scores are not"
+    shared = {"softmax", "trusted"}
+    assert outcome.reply.payload.keys() <= shared, "p-bar may be shared, scores are not"
     assert (outcome.memory.filter.summary is not None) == (scope == "local")
 
 
@@ -97,6 +104,16 @@ def test_a_training_that_explodes_gives_a_reply_that_is_refused(bench: Any, vari
     outcome = chosen.visit(client, None, sent, bench.rng)
     with pytest.raises(Refused, match="is not finite"):
         checked(chosen, outcome, sent, client)
+
+
+def test_trusted_are_the_labels_expected_to_be_right_among_those_trained_on(bench: Any) -> None:
+    chosen, client = method(bench, "perfect-filter"), mixed_client(bench)  # 14 right, 6 wrong
+    sent = message(bench, chosen, gain=9.0)  # so sure that all six are relabelled
+    outcome = chosen.visit(client, None, sent, bench.rng)
+    assert float(outcome.reply.payload["trusted"]) == 20
+    sent = message(bench, chosen, gain=0.05)  # sure of nothing
+    outcome = chosen.visit(client, None, sent, bench.rng)
+    assert float(outcome.reply.payload["trusted"]) == 14
 
 
 # What is kept

@@ -27,6 +27,8 @@ def message(bench: Any, method: Any, kind: str = "train", gain: float = 1.0, **m
     payload = {"mixture": SCALED if options.scale == "minmax" else LOG_ODDS}
     if options.debias == "global":
         payload["bias"] = [0.5, 0.25, 0.25]
+    if kind == "train" and method.options.weigh_by_trust != "never":
+        payload["by_trust"] = 1.0
     return bench.message(kind, bench.identity(gain), **{**payload, **more})
 
 

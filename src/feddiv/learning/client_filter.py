@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from feddiv.learning.filter import FilterOptions, NoiseFilter
 from feddiv.learning.mixture import Mixture
+from feddiv.learning.opinion import log_likelihoods
 from feddiv.learning.score import debias, label_scores, log_softmax
 from feddiv.learning.starvation import class_tally
 
@@ -22,13 +23,14 @@ class FilterMemory:
     summary: Array | None = None  # histogram or mixture of its scores
     softmax: Array | None = None  # summed over its samples
     tally: Array | None = None  # per class: labels, labels kept, summed score
+    likelihood: Array | None = None  # of the given labels, at each temperature
 
 
 class ClientFilter:
     """The filter a client received, together with what it remembers; uploads move its `memory` on.
 
-    `received` may hold `mixture`, the six numbers of W^(t), `bias`, p-bar, and `pardons`, the
-    scores up to which labels of starved classes are kept.
+    `received` may hold `mixture`, the six numbers of W^(t), `bias`, p-bar, `pardons`, the scores up
+    to which labels of starved classes are kept, and `temperature`, by which a model is calibrated.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class ClientFilter:
     ) -> None:
         self.options, self.classes, self.memory = options, classes, memory
         self.bias, self.pardons = received.get("bias"), received.get("pardons")
+        self.temperature = float(received.get("temperature", 1.0))
         shared = received.get("mixture")
         self.filter = NoiseFilter(
             options, classes, None if shared is None else Mixture.unpacked(shared)
@@ -58,18 +61,33 @@ class ClientFilter:
 
     def scores(self, logits: Array, labels: Labels) -> Array:
         """How suspicious each label [n] is under logits [n, C]."""
-        bias = softmax_mean(logits) if self.options.debias == "local" else self.bias
-        return label_scores(debias(logits, bias), labels, self.options.score)
+        return label_scores(self._debiased(logits), labels, self.options.score)
+
+    def _debiased(self, logits: Array) -> Array:
+        return debias(logits, softmax_mean(logits) if self.options.debias == "local" else self.bias)
+
+    def sharpened(self, logits: Array, labels: Labels) -> Array | None:
+        """The same scores of the calibrated model, for the second opinion."""
+        if not self.options.calibrated or self.options.scope == "perfect":
+            return None
+        sharper = self._debiased(logits) / self.temperature
+        return label_scores(sharper, labels, self.options.score)
 
     @property
     def learnt(self) -> bool:
         """Whether there is a filter to judge with."""
         return self.filter.mixture is not None or self.options.scope == "perfect"
 
-    def p_clean(self, scores: Array, labels: Labels, truth: Labels | None) -> Array:
+    def p_clean(
+        self,
+        scores: Array,
+        labels: Labels,
+        truth: Labels | None,
+        sharpened: Array | None = None,
+    ) -> Array:
         """p(clean) [n]; the truth is looked at with scope=perfect only."""
         if self.options.scope != "perfect":  # without a filter every label is believed
-            return self.filter.p_clean(scores) if self.learnt else np.ones_like(scores)
+            return self.filter.p_clean(scores, sharpened) if self.learnt else np.ones_like(scores)
         if truth is None:
             raise ValueError("filter.scope=perfect needs true labels, and this data has none")
         return np.asarray(labels == truth, np.float64)
@@ -104,6 +122,16 @@ class ClientFilter:
         softmax = softmax_mean(logits) * len(logits)
         before, self.memory = self.memory.softmax, replace(self.memory, softmax=softmax)
         return {"softmax": _change(softmax, before)}
+
+    def upload_likelihood(self, logits: Array, labels: Labels) -> dict[str, Array]:
+        """The change of how likely this client's labels are, at each temperature."""
+        if not self.options.calibrated or self.options.scope != "federated":
+            return {}
+        # Before the first filter p-bar is not known: the client's own mean stands for it.
+        unbiased = self._debiased(logits) if self.learnt else debias(logits, softmax_mean(logits))
+        found = log_likelihoods(unbiased, labels)
+        before, self.memory = self.memory.likelihood, replace(self.memory, likelihood=found)
+        return {"likelihood": _change(found, before)}
 
     def upload_tally(self, p_clean: Array, scores: Array, labels: Labels) -> dict[str, Array]:
         """The change of how many labels of each class this client holds and keeps."""

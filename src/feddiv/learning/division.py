@@ -31,6 +31,10 @@ class Division:
             return np.ones_like(self.clean)
         return self.clean | self.relabelled
 
+    def trusted(self, p_clean: Array) -> float:
+        """How many labels this client trains on that are expected to be right."""
+        return float(p_clean[self.clean].sum() + self.relabelled.sum())
+
 
 def divide(
     p_clean: Array,

@@ -38,7 +38,8 @@ class FilterOptions(Options):
     em_steps: int = Field(0, ge=0)
     drop_below: float = Field(0.5, gt=0, lt=1)  # labels with a smaller p(clean) do not train
     clean_client_below: float = Field(0.1, ge=0, le=1)
-    second_opinion: bool = True
+    # By the model's own odds, or by its odds at a temperature that all clients find together.
+    second_opinion: bool | Literal["calibrated"] = "calibrated"
     starved_below: float = Field(0.1, ge=0, le=1)  # 0: no class is ever pardoned
 
     @model_validator(mode="after")
@@ -65,6 +66,11 @@ class FilterOptions(Options):
                         "scale=absolute; or set it to false"
                     )
         return self
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the second opinion is that of a calibrated model."""
+        return self.second_opinion == "calibrated"
 
     @property
     def fits_local_scores(self) -> bool:
@@ -180,8 +186,11 @@ class NoiseFilter:
         """The no-noise rule: even the noisy component believes its labels."""
         return self.options.no_noise_rule and self.mixture is not None and self.mixture.means[1] < 0
 
-    def p_clean(self, scores: Array) -> Array:
-        """Probability [n] that each label of one client is right, from that client's raw scores."""
+    def p_clean(self, scores: Array, sharpened: Array | None = None) -> Array:
+        """Probability [n] that each label of one client is right, from that client's raw scores.
+
+        `sharpened` are log-odds of a calibrated model for the second opinion to look at.
+        """
         scores = self.scale(np.asarray(scores, np.float64))
         degenerate = self.options.scale == "minmax" and (scores == 0.5).all()
         if self.mixture is None:
@@ -193,7 +202,8 @@ class NoiseFilter:
             mixture = own_weights(scores, mixture, weight_floor=OWN_WEIGHT_FLOOR)
         p_clean = mixture.p_clean(scores, monotone=self.options.monotone)
         if self.options.second_opinion and self.classes is not None:
-            return with_second_opinion(p_clean, scores, self.classes)
+            own = scores if sharpened is None else sharpened
+            return with_second_opinion(p_clean, own, self.classes)
         return p_clean
 
 

@@ -1,12 +1,13 @@
 """What the server keeps of the clients' filters: running totals, or one row per client seen."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from feddiv.learning.filter import BINS, FilterOptions, NoiseFilter
+from feddiv.learning.opinion import TEMPERATURES, best_temperature
 
 Array = npt.NDArray[np.float64]
 
@@ -20,6 +21,8 @@ class Ledger:
     mixtures: Array  # [K, 6]
     sizes: Array  # [K], n_k of the clients with a mixture
     tally: Array  # [3, C], labels given and kept and their summed scores
+    # Log-likelihood of all given labels at each temperature.
+    likelihood: Array = field(default_factory=lambda: np.zeros(len(TEMPERATURES)))
 
     @classmethod
     def empty(cls, clients: int, classes: int) -> "Ledger":
@@ -41,6 +44,7 @@ class Ledger:
             mixtures=np.full_like(self.mixtures, np.nan) if forget else self.mixtures.copy(),
             sizes=np.zeros_like(self.sizes) if forget else self.sizes.copy(),
             tally=self.tally.copy(),
+            likelihood=self.likelihood.copy(),
         )
 
     def grown(self, clients: int) -> "Ledger":
@@ -58,6 +62,7 @@ class Ledger:
             ("histogram", self.histogram),
             ("softmax", self.softmax),
             ("tally", self.tally),
+            ("likelihood", self.likelihood),
         ):
             if name in payload:
                 total += payload[name]
@@ -79,3 +84,8 @@ class Ledger:
         if total <= 0:
             return np.full(len(self.softmax), 1 / len(self.softmax))
         return np.asarray(self.softmax / total)
+
+    @property
+    def temperature(self) -> float:
+        """By which logits are divided to make the model as sure as it should be."""
+        return best_temperature(self.likelihood)

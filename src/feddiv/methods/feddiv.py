@@ -20,6 +20,7 @@ from feddiv.learning.division import divide
 from feddiv.learning.filter import BINS, NoiseFilter
 from feddiv.learning.ledger import Ledger
 from feddiv.learning.mixture import Mixture
+from feddiv.learning.opinion import TEMPERATURES, least_log_likelihood
 from feddiv.learning.predict import predict_array, predict_global
 from feddiv.learning.sampler import Reselection, debiased_labels, update_bias
 from feddiv.learning.score import LOG_ODDS_CLIP
@@ -49,6 +50,8 @@ from feddiv.randomness import Streams
 
 Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
+
+LEAST_TRUST = 1e-3  # samples: a round of clients without a trusted label still has a mean
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,10 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
             payload["bias"] = state.ledger.bias
         if state.mixture is not None:
             payload["mixture"] = state.mixture
+            if self.options.filter.calibrated:
+                payload["temperature"] = np.array(state.ledger.temperature)
+        if kind == "train" and self._weighs_by_trust(state.iid):
+            payload["by_trust"] = np.array(1.0)
         if kind == "train" and self.options.filter.starved_below > 0:
             payload["pardons"] = pardons(state.ledger.tally, self.options.filter.starved_below)
         return Message(kind, {"net": state.net if kind == "warmup" else state.model}, payload)
@@ -157,12 +164,17 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         wanted = rule == "always" or (rule == "non_iid" and not iid)
         return wanted and (kind != "warmup" or self.options.warmup.regulariser)
 
+    def _weighs_by_trust(self, iid: bool) -> bool:
+        rule = self.options.weigh_by_trust
+        return rule == "always" or (rule == "iid" and iid)
+
     def merge(self, state: FedDivState, exchange: Exchange, replies: Replies) -> FedDivState:
         """Steps 5 and 6: average the models, then aggregate the filters."""
         models, ledger = RunningMean(), state.ledger.opened(self.options.filter)
         for reply in replies:
             if reply.weights is not None:
-                models.add(reply.weights, reply.samples)
+                trusted = float(reply.payload.get("trusted", reply.samples))
+                models.add(reply.weights, max(trusted, LEAST_TRUST))
             ledger.add(reply.client, reply.samples, reply.payload)
         mean = models.mean()
         net = mean["net"] if mean else None
@@ -200,6 +212,7 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         logits = predict_global(net, client.samples)
         if received.kind == "bias":
             payload = noise_filter.upload_bias(logits)
+            payload |= noise_filter.upload_likelihood(logits, _labels(client, memory))
         else:
             payload = noise_filter.upload(noise_filter.scores(logits, _labels(client, memory)))
         reply = Reply(client.id, len(client), payload=payload)
@@ -220,7 +233,8 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         # Step 2: split with the federated filter, relabel what the global model is sure of.
         logits = predict_global(net, samples)
         scores = noise_filter.scores(logits, labels)
-        p_clean = noise_filter.p_clean(scores, labels, _truth(client))
+        sharpened = noise_filter.sharpened(logits, labels)
+        p_clean = noise_filter.p_clean(scores, labels, _truth(client), sharpened)
         division = divide(
             p_clean,
             logits,
@@ -251,6 +265,9 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         # Step 4: one pass of theta_k gives p-hat_k and, where wanted, the scores to fit.
         payload = noise_filter.upload_bias(logits)
         payload |= noise_filter.upload_tally(p_clean, scores, labels)
+        payload |= noise_filter.upload_likelihood(logits, labels)
+        if "by_trust" in received.payload:
+            payload["trusted"] = np.array(division.trusted(p_clean))
         if options.sampler.enabled or options.filter.fits_local_scores:
             after = np.nan_to_num(predict_array(net, samples))  # exploded weights will be refused
             bias = update_bias(memory.bias, after, options.sampler)
@@ -286,6 +303,9 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         if options.debias == "global" and options.scope != "perfect":
             bias["softmax"] = Declared((classes,), -largest, largest)
         if options.scope == "federated":  # else the filter stays at the client
+            if options.calibrated:
+                lowest = largest * least_log_likelihood(classes)
+                bias["likelihood"] = Declared((len(TEMPERATURES),), lowest, -lowest)
             if options.starved_below > 0:
                 swing = 2 * LOG_ODDS_CLIP * largest  # of a sum of scores, from one end to the other
                 tally["tally"] = Declared((3, classes), -swing, swing)
@@ -296,7 +316,10 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
             else:
                 summary["histogram"] = Declared((BINS,), -largest, largest, optional=True)
         kinds = {"warmup": DIVERGENCE, "bias": bias, "filter": summary}
-        return kinds.get(kind, {**DIVERGENCE, **bias, **tally, **summary})
+        trained = {**DIVERGENCE, **bias, **tally, **summary}
+        if self._weighs_by_trust(facts.iid):
+            trained["trusted"] = Declared((), low=0.0, high=largest)
+        return kinds.get(kind, trained)
 
     def returns(self, kind: str) -> Collection[str]:
         """Exchanges about the filter alone bring no model."""
@@ -312,7 +335,8 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         given = client.samples.given.numpy()
         logits = predict_global(client.net(received.weights["net"]), client.samples)
         scores = noise_filter.scores(logits, given)
-        p_clean = noise_filter.p_clean(scores, given, _truth(client))
+        sharpened = noise_filter.sharpened(logits, given)
+        p_clean = noise_filter.p_clean(scores, given, _truth(client), sharpened)
         return Assessment(logits.argmax(axis=1), p_clean, scores)
 
     def assess_held_out(

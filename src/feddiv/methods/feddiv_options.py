@@ -37,6 +37,9 @@ class FedDivOptions(MethodOptions):
     relabel: RelabelOptions = RelabelOptions()
     sampler: SamplerOptions = SamplerOptions()
     regulariser: Literal["always", "non_iid", "never"] = "always"
+    # Whether a client's model counts by its trusted labels instead of by all its samples. Where
+    # classes are spread unevenly, only a noisy client may know one: it has to count in full.
+    weigh_by_trust: Literal["always", "iid", "never"] = "iid"
     warmup: WarmupMode = WarmupMode()
     train: VisitOptions = VisitOptions()
 
@@ -51,6 +54,7 @@ PAPER: Mapping[str, Any] = {
     "filter.no_noise_rule": False,
     "filter.monotone": False,
     "filter.second_opinion": False,
+    "weigh_by_trust": "never",
     "filter.starved_below": 0.0,
     "relabel.confidence": 0.75,
     "sampler.enabled": True,
