@@ -143,7 +143,7 @@ def test_whatever_else_lies_about_is_named(tmp_path: Path) -> None:
     assert "(train/a/notes.txt)" in listener.said("no images, left out: 1")
     assert "(empty)" in listener.said("class folders without images")
     assert "(z)" in listener.said("classes only in test/")
-    assert "(cover.png)" in listener.said("outside of class folders")
+    assert "(train/cover.png)" in listener.said("outside of class folders")
     assert "(train/a/link.png)" in listener.said("lead out of")
     assert "data.follow_links=true" in listener.said("lead out of")
     assert len(folder(root, follow_links=True).train) == 42
@@ -176,6 +176,48 @@ def test_many_unreadable_images_are_no_accident(tmp_path: Path) -> None:
         folder(root)
 
 
+def test_unreadable_images_are_judged_together_where_the_split_is_ours(tmp_path: Path) -> None:
+    class_folders(tmp_path / "data", 100)
+    write = (tmp_path / "list.csv").write_text
+    images = [f"data/{name}/{number:02}.png" for name in "ab" for number in range(100)]
+    lines = [f"{image},{image[5]}" for image in images]
+    write("\n".join(["image,label", *lines]))
+    held = load(source="table", path=tmp_path / "list.csv").test.inputs
+    chosen = sorted(
+        (100 * (int(g) > 0) + r) for r, g in zip(reds(held), held[:, 4, 4, 1], strict=True)
+    )
+    for row in chosen[:15]:  # more than a tenth of those that fall to test, not of all
+        (tmp_path / images[row]).write_text("no image")
+    for source in (
+        {"source": "table", "path": tmp_path / "list.csv"},
+        {"source": "folder", "path": tmp_path / "data"},
+    ):
+        listener = Listener()
+        data = load(listener=listener, **source)
+        assert len(data.train) + len(data.test) == 185
+        assert listener.said("cannot be read").startswith(
+            "images that cannot be read, left out: 15 of 200"
+        )
+    write(
+        "\n".join(
+            [
+                "image,label,split",
+                *(
+                    f"{line},{'test' if row in chosen else 'train'}"
+                    for row, line in enumerate(lines)
+                ),
+            ]
+        )
+    )
+    with pytest.raises(UserError, match=r"^test images .* more than a tenth: 15 of 40"):
+        load(source="table", path=tmp_path / "list.csv")
+    for row in range(200):
+        if row % 9 == 0:
+            (tmp_path / images[row]).write_text("no image")
+    with pytest.raises(UserError, match=r"^images .* more than a tenth: \d\d of 200"):
+        folder(tmp_path / "data")
+
+
 def test_a_client_whose_images_are_all_unreadable_is_gone(tmp_path: Path) -> None:
     for name in ("east", "north", "south"):
         class_folders(tmp_path / "train" / name, 3)
@@ -197,6 +239,22 @@ def test_names_in_any_script_and_one_spelling(tmp_path: Path) -> None:
     picture(tmp_path / composed / "1.png")
     with pytest.raises(UserError, match=r"'Äpfel' is there twice, in two Unicode spellings \('A"):
         folder(tmp_path)
+
+
+def test_train_and_test_or_clients_may_spell_a_class_in_two_ways(tmp_path: Path) -> None:
+    composed, apart = (unicodedata.normalize(form, "é") for form in ("NFC", "NFD"))
+    for place, name in (("north", composed), ("south", apart)):
+        class_folders(tmp_path / "train" / place, 3, [name, "b"])  # type: ignore[arg-type]
+    class_folders(tmp_path / "test", 2, [apart, "b"])  # type: ignore[arg-type]
+    listener = Listener()
+    data = folder(tmp_path, listener, layout="client")
+    assert data.classes == ("b", composed)
+    assert torch.bincount(data.train.labels).tolist() == [6, 6]
+    assert torch.bincount(data.test.labels).tolist() == [2, 2]
+    assert not [note for note in listener.notes if "class" in note]
+    class_folders(tmp_path / "test", 2, [composed])  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"'é' is there twice, in two Unicode spellings"):
+        folder(tmp_path, layout="client")
 
 
 def test_a_class_name_that_is_no_text(tmp_path: Path) -> None:

@@ -86,6 +86,33 @@ def test_an_image_that_is_not_there_is_left_out(pictures: Path) -> None:
     assert " (pics/3.png: there is no such file)" in listener.said("cannot be read")
 
 
+def test_images_that_are_listed_twice_are_said(pictures: Path) -> None:
+    listener = Listener()
+    rows = [row | {"split": "train" if n < 15 else "test"} for n, row in enumerate(ROWS)]
+    table(write(pictures / "list.csv", rows), listener, size=8)
+    assert not [note for note in listener.notes if "more than once" in note]
+    rows[18]["image"] = "pics/../pics/2.png"  # a dog to train
+    rows[4] |= {"image": "pics/3.png", "label": "dog"}  # a cat
+    rows[6]["image"] = "pics/8.png"
+    data = table(write(pictures / "list.csv", rows), listener, size=8)
+    assert len(data.train) + len(data.test) == 20, "all of them stay"
+    assert listener.said("more than once") == (
+        "images that are listed more than once: 3 (pics/2.png, pics/3.png, pics/8.png), 1 of them "
+        "both to train and to test, 1 under different labels"
+    )
+
+
+@pytest.mark.parametrize("images", [True, False])
+def test_numbers_written_in_several_ways_are_said(pictures: Path, images: bool) -> None:
+    ways = ["1", "1.0", "01", "2", "one", "0.5"]
+    rows = ROWS * 3 if images else vectors(60)
+    rows = [row | {"label": ways[n % 6]} for n, row in enumerate(rows)]
+    listener = Listener()
+    data = table(write(pictures / "list.csv", rows), listener, size=8 if images else None)
+    assert len(data.classes) == 6
+    assert "is written: 01 and 1 and 1.0; they" in listener.said("how a number is written")
+
+
 def test_all_columns_of_numbers_are_features(tmp_path: Path) -> None:
     rows = [row | {"comment": "none"} for row in vectors()]
     data = table(write(tmp_path / "t.csv", rows))
@@ -193,6 +220,27 @@ def test_a_bad_value_is_named_with_its_line(
 def test_tables_that_are_none(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(UserError, match=said):
+        table(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
+def test_a_table_in_utf_16_is_said_to_be_so(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "t.csv").write_text("label,x\n" + "a,1\nb,2\n" * 5, encoding=encoding)
+    with pytest.raises(
+        UserError, match=r"t\.csv: is not UTF-8 but UTF-16, .* save it as CSV in UTF"
+    ):
+        table(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("column", ["label", "client", "true_label"])
+def test_a_name_in_another_encoding_is_named_with_file_and_line(
+    tmp_path: Path, column: str
+) -> None:
+    text = write(tmp_path / "t.csv", changed(3, **{column: "äpfel"})).read_text(encoding="utf-8")
+    (tmp_path / "t.csv").write_text(text, encoding="latin-1")
+    with pytest.raises(
+        UserError, match=rf"t\.csv line 5: {column} \\.*pfel is not UTF-8: the file"
+    ):
         table(tmp_path / "t.csv")
 
 

@@ -1,15 +1,19 @@
 """Names that people give to the parts of a data set."""
 
+import re
 import unicodedata
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Final
 
-from feddiv.data.images.catalogue import shown
+from feddiv.data.images.catalogue import some
 from feddiv.errors import UserError
+from feddiv.printable import shown
 
 TRAIN: Final = ("train", "training")
 # The first of these that is there is the test set.
 TEST: Final = ("test", "testing", "val", "valid", "validation")
+NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 
 
 def is_train(name: str) -> bool:
@@ -37,15 +41,34 @@ def composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
+def is_utf8(name: str) -> bool:
+    """Whether a name that was read from bytes was made of UTF-8."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def number_notes(classes: Iterable[str]) -> list[str]:
+    """A line where classes differ only in how a number is written, as 1, 1.0 and 01."""
+    by_value: dict[Decimal, list[str]] = {}
+    for name in classes:
+        if NUMBER.fullmatch(name):
+            by_value.setdefault(Decimal(name), []).append(name)
+    alike = [" and ".join(names) for names in by_value.values() if len(names) > 1]
+    if not alike:
+        return []
+    return [f"classes that differ only in how a number is written: {some(alike)}; they stay apart"]
+
+
 def one_spelling(names: Iterable[str], what: str) -> dict[str, str]:
     """Each name in Unicode's composed form; two that look the same are refused."""
     spelled: dict[str, str] = {}
     by_form: dict[str, str] = {}
     for name in names:
-        try:
-            name.encode("utf-8")
-        except UnicodeEncodeError:
-            raise UserError(f"{what} {shown(name)}: the name is not UTF-8; rename it") from None
+        if not is_utf8(name):
+            raise UserError(f"{what} {shown(name)}: the name is not UTF-8; rename it")
         form = composed(name)
         if by_form.setdefault(form, name) != name:
             codes = " and ".join(ascii(each) for each in sorted((by_form[form], name)))

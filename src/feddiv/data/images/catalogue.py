@@ -15,6 +15,7 @@ from torch import Tensor
 from feddiv.data.splitting import Rows
 from feddiv.data.transform import Augment
 from feddiv.errors import UserError
+from feddiv.printable import shown
 
 # That a path leads to no file will be seen when it does. Other failures say nothing about the file.
 NOT_THERE: Final = frozenset(
@@ -100,7 +101,8 @@ class Catalogue:
 
     The fields are those of `Dataset`. Images become `size` x `size` pixels; training images
     `margin` pixels more, so that a window can be cut out of them. `mean` and `std` None are
-    measured on the training images. `notes` are lines for the owner of the data.
+    measured on the training images. `split_here` says that the test images were held out by us, not
+    given as such. `notes` are lines for the owner of the data.
     """
 
     name: str
@@ -117,6 +119,7 @@ class Catalogue:
     clients: tuple[str, ...] = ()
     holder: Rows | None = None
     rows: Rows | None = None
+    split_here: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -152,8 +155,3 @@ def numbered(names: Sequence[str]) -> tuple[tuple[str, ...], npt.NDArray[np.int6
 def some(names: Sequence[str], most: int = 3) -> str:
     """The first few names."""
     return ", ".join(shown(name) for name in names[:most]) + (", …" if len(names) > most else "")
-
-
-def shown(name: str) -> str:
-    """A file's name as text that can be printed anywhere."""
-    return name.encode("utf-8", "backslashreplace").decode("utf-8")

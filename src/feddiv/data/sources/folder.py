@@ -14,7 +14,7 @@ from feddiv.data.images.own import own_catalogue
 from feddiv.data.options import DataOptions
 from feddiv.data.splitting import Rows
 from feddiv.data.tree import Parts, Tree
-from feddiv.data.words import is_split, is_train, one_spelling, test_name
+from feddiv.data.words import composed, is_split, is_train, number_notes, one_spelling, test_name
 from feddiv.errors import UserError
 
 TAKES: Final = frozenset({"path", "test_share", "size", "channels", "layout", "follow_links"})
@@ -24,7 +24,7 @@ Layout = Literal["class", "client"]
 
 @dataclass(frozen=True)
 class Found:
-    """An image: its path from the root, its class, and its client where there are clients."""
+    """An image: its path from the root, its class (composed), and its client if it has one."""
 
     path: str
     label: str
@@ -49,12 +49,12 @@ def load(options: DataOptions) -> Catalogue:
             + (f" below {train_folder}/" if train_folder else "")
         )
 
-    spelled = one_spelling(sorted({found.label for found in train + test}), "class folder")
-    classes, numbers = numbered([spelled[found.label] for found in train + test])
+    classes, numbers = numbered([found.label for found in train + test])
     if len(classes) < 2:
         raise UserError(
             f"data.path={tree.root}: only one class, {classes[0]}; at least 2 are needed"
         )
+    notes += number_notes(classes)
     notes += _odd_classes(tree, layout, train_folder, test_folder, train, test)
     clients, holder = _clients(train, layout)
     return own_catalogue(
@@ -103,7 +103,7 @@ def _found(
     tree: Tree, below: str, layout: Layout | None, notes: list[str]
 ) -> tuple[list[Found], Layout]:
     images = list(tree.below(below)) if below else tree.images
-    stray = ["/".join(parts) for parts in images if len(parts) == 1]
+    stray = [_path(below, parts) for parts in images if len(parts) == 1]
     if stray:
         notes.append(f"images outside of class folders, left out: {len(stray):,} ({some(stray)})")
     images = [parts for parts in images if len(parts) > 1]
@@ -112,33 +112,45 @@ def _found(
         deeper = next((parts for parts in images if len(parts) > 2), None)
         if deeper is not None:
             raise UserError(
-                f"data.path={tree.root}: {'/'.join(deeper)} lies deeper than class/image; set "
+                f"data.path={tree.root}: {_path(below, deeper)} lies deeper than class/image; set "
                 "data.layout=client if folders are client/class/image, or data.layout=class if "
                 "the first folder is the class whatever is below it"
             )
     if layout == "client":
-        _check_depth(tree, images)
-    _refuse_splits_below(tree, images)
+        _check_depth(tree, below, images)
+    _refuse_splits_below(tree, below, images)
+    _refuse_two_spellings(images, layout)
     return [_image(below, parts, layout) for parts in images], layout
 
 
-def _check_depth(tree: Tree, images: list[Parts]) -> None:
+def _check_depth(tree: Tree, below: str, images: list[Parts]) -> None:
     for parts in images:
         if len(parts) != 3:
             raise UserError(
-                f"data.layout=client: {'/'.join(parts)} in {tree.root} is not client/class/image"
+                f"data.layout=client: {_path(below, parts)} in {tree.root} is not "
+                "client/class/image"
             )
 
 
-def _refuse_splits_below(tree: Tree, images: list[Parts]) -> None:
+def _refuse_splits_below(tree: Tree, below: str, images: list[Parts]) -> None:
     """Below clients or classes a split would be taken for a class, and its images be learned."""
     for parts in images:
         word = next((part for part in parts[:-1] if is_split(part)), None)
         if len(parts) > 2 and word is not None:
             raise UserError(
-                f"data.path={tree.root}: {word}/ in {'/'.join(parts)} is neither a client nor a "
-                "class; train/ and test/ lie above all others: move it there, or rename it"
+                f"data.path={tree.root}: {word}/ in {_path(below, parts)} is neither a client "
+                "nor a class; train/ and test/ lie above all others: move it there, or rename it"
             )
+
+
+def _refuse_two_spellings(images: list[Parts], layout: Layout) -> None:
+    """Side by side they are a mistake; train/ and test/, or clients, may come from two systems."""
+    depth = int(layout == "client")
+    beside: dict[Parts, set[str]] = {}
+    for parts in images:
+        beside.setdefault(parts[:depth], set()).add(parts[depth])
+    for names in beside.values():
+        one_spelling(sorted(names), "class folder")
 
 
 def _test(tree: Tree, folder: str, layout: Layout, notes: list[str]) -> list[Found]:
@@ -150,9 +162,14 @@ def _test(tree: Tree, folder: str, layout: Layout, notes: list[str]) -> list[Fou
 
 
 def _image(below: str, parts: Parts, layout: Layout) -> Found:
-    path = "/".join((below, *parts) if below else parts)
     client = parts[0] if layout == "client" else ""
-    return Found(path, parts[1] if layout == "client" else parts[0], client)
+    label = parts[1] if layout == "client" else parts[0]
+    return Found(_path(below, parts), composed(label), client)
+
+
+def _path(below: str, parts: Parts) -> str:
+    """From the root on."""
+    return "/".join((below, *parts) if below else parts)
 
 
 def _odd_classes(
@@ -167,7 +184,7 @@ def _odd_classes(
     notes = []
     depth = (layout == "client") + bool(train_folder)
     named = {
-        parts[depth]
+        composed(parts[depth])
         for parts in tree.folders
         if len(parts) == depth + 1 and (not train_folder or parts[0] == train_folder)
     }

@@ -1,5 +1,6 @@
 """Somebody's own samples, listed in a table: paths of images, or feature vectors, and labels."""
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -15,8 +16,19 @@ from feddiv.data.statistics import feature_statistics
 from feddiv.data.store import Dataset, Split
 from feddiv.data.tables import Table, read_table
 from feddiv.data.transform import Augment
-from feddiv.data.words import TEST, TRAIN, composed, is_split, is_train, one_spelling, test_name
+from feddiv.data.words import (
+    TEST,
+    TRAIN,
+    composed,
+    is_split,
+    is_train,
+    is_utf8,
+    number_notes,
+    one_spelling,
+    test_name,
+)
 from feddiv.errors import UserError
+from feddiv.printable import shown
 
 TAKES: Final = frozenset({"path", "test_share", "size", "channels", "columns"})
 
@@ -25,7 +37,7 @@ TAKES: Final = frozenset({"path", "test_share", "size", "channels", "columns"})
 class Sheet:
     """All that a table says but the inputs: labels of its rows, which of them are for what.
 
-    `truth` may lack (-1) on test rows only.
+    `truth` may lack (-1) on test rows only. `split_here` says that the test rows were held out.
     """
 
     classes: tuple[str, ...]
@@ -35,6 +47,7 @@ class Sheet:
     holder: Rows | None
     train: Rows
     test: Rows
+    split_here: bool
 
     @property
     def test_labels(self) -> Rows:
@@ -104,7 +117,30 @@ def _images(table: Table, roles: dict[str, str], options: DataOptions) -> Catalo
         truth=None if sheet.truth is None else sheet.truth[sheet.train],
         clients=sheet.clients,
         holder=sheet.holder,
+        split_here=sheet.split_here,
+        notes=number_notes(sheet.classes) + _repeated(paths, sheet),
     )
+
+
+def _repeated(paths: list[str], sheet: Sheet) -> list[str]:
+    """A line about images that are listed more than once."""
+    places = [os.path.normpath(path) for path in paths]
+    label_of: dict[str, int] = {}
+    twice, doubtful = set(), set()
+    for row in (*sheet.train.tolist(), *sheet.test.tolist()):
+        place, label = places[row], int(sheet.labels[row])
+        if place in label_of:
+            twice.add(place)
+        if label_of.setdefault(place, label) != label:
+            doubtful.add(place)
+    if not twice:
+        return []
+    learned, tested = ({places[row] for row in rows} for rows in (sheet.train, sheet.test))
+    return [
+        f"images that are listed more than once: {len(twice):,} ({some(sorted(twice))}), "
+        f"{len(learned & tested):,} of them both to train and to test, {len(doubtful):,} under "
+        "different labels"
+    ]
 
 
 def _features(table: Table, roles: dict[str, str], options: DataOptions) -> Dataset:
@@ -125,7 +161,7 @@ def _features(table: Table, roles: dict[str, str], options: DataOptions) -> Data
         truth=truth,
         clients=sheet.clients,
         holder=None if sheet.holder is None else torch.from_numpy(sheet.holder),
-        notes=(_said(table, roles, columns),),
+        notes=(_said(table, roles, columns), *number_notes(sheet.classes)),
     )
 
 
@@ -175,36 +211,38 @@ def _sheet(table: Table, roles: dict[str, str], share: float | None) -> Sheet:
     asked = [role for role in ("label", "true_label", "client", "split") if role in roles]
     values = dict(zip(asked, table.texts([roles[role] for role in asked]), strict=True))
     given = values["label"]
-    _refuse_missing(table, roles["label"], given, range(len(given)))
+    _check_names(table, roles["label"], given, range(len(given)))
     spelled = one_spelling(sorted(set(given)), "class")
     classes, labels = numbered([spelled[label] for label in given])
     if len(classes) < 2:
         raise table.malformed(f"only one class, {classes[0]}; at least 2 are needed")
     if "split" in values:
-        train, test = _by_words(table, values["split"], labels, share)
+        train, test = _by_words(table, values["split"])
     else:
-        train, test = some_held_out(labels, share, f"data.path={table.path}")
+        train, test = np.arange(len(labels)), None
+    split_here = test is None
+    if test is None:
+        kept, held = some_held_out(labels[train], share, f"data.path={table.path}")
+        train, test = train[kept], train[held]
 
     truth = None
     if "true_label" in values:
         true = values["true_label"]
         # A test set of its own may be clean by nature; where it was held out, the truth is needed.
         needed = train if "split" in values else range(len(true))
-        _refuse_missing(table, roles["true_label"], true, needed)
+        _check_names(table, roles["true_label"], true, needed)
         truth = _numbers(table, roles["true_label"], true, classes)
     clients: tuple[str, ...] = ()
     holder = None
     if "client" in values:
-        _refuse_missing(table, roles["client"], values["client"], train)
+        _check_names(table, roles["client"], values["client"], train)
         names = [values["client"][row] for row in train]
         spelled = one_spelling(sorted(set(names)), f"data.path={table.path}: client")
         clients, holder = numbered([spelled[name] for name in names])
-    return Sheet(classes, labels, truth, clients, holder, train, test)
+    return Sheet(classes, labels, truth, clients, holder, train, test, split_here)
 
 
-def _by_words(
-    table: Table, words: list[str], labels: Rows, share: float | None
-) -> tuple[Rows, Rows]:
+def _by_words(table: Table, words: list[str]) -> tuple[Rows, Rows | None]:
     """Training and test rows; rows of a validation split are left out where there is a test."""
     for row, word in enumerate(words):
         if not is_split(word):
@@ -217,8 +255,7 @@ def _by_words(
         raise table.malformed("no row has split train")
     tested = test_name(low, f"data.path={table.path}")
     if tested is None:
-        kept, held = some_held_out(labels[train], share, f"data.path={table.path}")
-        return train[kept], train[held]
+        return train, None
     return train, np.array([row for row, word in enumerate(low) if word == tested], dtype=np.int64)
 
 
@@ -234,7 +271,13 @@ def _numbers(table: Table, column: str, texts: list[str], classes: tuple[str, ..
     return np.array([place[text] for text in texts], dtype=np.int64)
 
 
-def _refuse_missing(table: Table, column: str, texts: list[str], rows: Iterable[int]) -> None:
+def _check_names(table: Table, column: str, texts: list[str], rows: Iterable[int]) -> None:
     for row in rows:
         if not texts[row]:
             raise table.malformed(f"{column} is missing", int(row))
+        if not is_utf8(texts[row]):
+            raise table.malformed(
+                f"{column} {shown(texts[row])} is not UTF-8: the file has another encoding; "
+                "save it in UTF-8",
+                int(row),
+            )
