@@ -70,7 +70,7 @@ def demo(out: Path | None, rounds: int, say: Say, limits: Limits | None = None) 
     begun, limits = time.monotonic(), limits or Limits()
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     folder = usable(out or Path("runs") / f"deploy-demo-{stamp}")
-    port, *site_ports = _free_ports(4)
+    port, *site_ports = free_ports(4)
     folder.mkdir(parents=True, exist_ok=True)
     data = write_demo_data(folder / "data")
     sites = tuple(site.name for site in data.sites)
@@ -79,7 +79,7 @@ def demo(out: Path | None, rounds: int, say: Say, limits: Limits | None = None) 
     for site in data.sites:
         say(f"{site.name}: {site.images} images, {len(site.wrong)} with a wrong label")
 
-    with Processes(folder / "logs", _environment()) as processes:
+    with Processes(folder / "logs", environment()) as processes:
         _start(processes, deployment, data, site_ports, limits)
         say(f"{len(data.sites)} sites connected to {deployment.address} over TLS with their keys")
         run = _train(processes, deployment, rounds, limits, say)
@@ -97,7 +97,7 @@ def _start(
     server = deployment.server
     link = processes.start("superlink", [str(server / "superlink.sh")])
     processes.wait_until(
-        lambda: _answers(deployment),
+        lambda: answers(deployment),
         limits.listening,
         link,
         f"did not listen on {deployment.address}",
@@ -146,19 +146,21 @@ def _wait_for_nodes(
     processes: Processes, deployment: Deployment, nodes: list[Kept], limits: Limits
 ) -> None:
     """Ask the SuperLink who is online, as the server's operator would."""
-    home = {"FLWR_HOME": str(deployment.server / "flwr")}
-    command = ["flwr", "supernode", "list", CONNECTION, "--format", "json"]
     deadline = time.monotonic() + limits.connected
-    while True:
-        said = processes.ask("nodes", command, limits.answer, home)
-        online = [node for node in json.loads(said)["nodes"] if node["status"] == "online"]
-        if len(online) == len(nodes):
-            return
+    while (online := online_nodes(processes, deployment, limits)) != len(nodes):
         if time.monotonic() > deadline:
             raise Failed(
-                f"only {len(online)} of {len(nodes)} sites connected within "
+                f"only {online} of {len(nodes)} sites connected within "
                 f"{limits.connected:g} s; their logs: {', '.join(str(node.log) for node in nodes)}"
             )
+
+
+def online_nodes(processes: Processes, deployment: Deployment, limits: Limits) -> int:
+    """How many SuperNodes the SuperLink holds to be online."""
+    home = {"FLWR_HOME": str(deployment.server / "flwr")}
+    command = ["flwr", "supernode", "list", CONNECTION, "--format", "json"]
+    said = processes.ask("nodes", command, limits.answer, home)
+    return sum(node["status"] == "online" for node in json.loads(said)["nodes"])
 
 
 def _fill_in(file: Path, data: DemoData, rounds: int) -> None:
@@ -185,7 +187,7 @@ def _fill_in(file: Path, data: DemoData, rounds: int) -> None:
     file.write_text(tomli_w.dumps(experiment), encoding="utf-8")
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """This process's, with the programs beside this Python first, one torch thread, quick polls."""
     scripts = sysconfig.get_path("scripts")
     return os.environ | {
@@ -196,7 +198,7 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that nobody uses now; all held at once, so that they differ."""
     with ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
@@ -205,7 +207,7 @@ def _free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-def _answers(deployment: Deployment) -> bool:
+def answers(deployment: Deployment) -> bool:
     """Whether a server answers there that holds the key of our certificate."""
     context = ssl.create_default_context(cafile=deployment.server / "ca.crt")
     host, port = str(deployment.address.host), deployment.address.port

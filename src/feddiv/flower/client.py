@@ -10,7 +10,7 @@ from flwr.clientapp import ClientApp
 from feddiv.errors import UserError
 from feddiv.federation.flower.records import problem_records
 from feddiv.flower.holdings import Holdings, OwnData, Part
-from feddiv.flower.site import Site
+from feddiv.flower.site import Site, say
 
 KEYS = ("data-path", "site-path", "partition-id", "num-partitions", "allow-net")
 
@@ -25,6 +25,7 @@ def client_app() -> ClientApp:
         try:
             answer = site_of(context.node_config, context.run_config).answer(message.content)
         except UserError as problem:
+            say(str(problem))
             answer = problem_records(" ".join(str(problem).split()))
         return Message(answer, reply_to=message)
 

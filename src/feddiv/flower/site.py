@@ -61,7 +61,9 @@ class Site:
             task = read_task(records)
             return self._answered(task, read_message(records, task.kind))
         except (UserError, Refused, Diverged) as problem:
-            return problem_records(" ".join(str(problem).split()))
+            reason = " ".join(str(problem).split())
+            say(f"does not do what the server asks: {reason}")
+            return problem_records(reason)
 
     def _answered(self, task: Task, message: Message) -> RecordDict:
         if task.software != SOFTWARE:
@@ -76,6 +78,8 @@ class Site:
             place = self.holdings.place
             metrics = {} if place is None else {"place": float(place)}
             samples = len(loaded.draw.parts[loaded.client])
+            home = Path(__file__).parent.parent
+            say(f"feddiv {SOFTWARE} from {home} takes part with {samples} samples")
             return reply_records(address, Reply(address.client, samples, metrics=metrics))
         if loaded.client != address.client:
             raise UserError(f"is client {loaded.client} and was asked as client {address.client}")
@@ -103,6 +107,11 @@ class Site:
                 'allowed; allow it by allow-net="package.module:factory" in its node config'
             )
         return experiment
+
+
+def say(line: str) -> None:
+    """A line in the log of the site's SuperNode."""
+    print(f"feddiv: {line}", flush=True)
 
 
 def _workspace(
