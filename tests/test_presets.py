@@ -111,6 +111,36 @@ def test_another_choice_drops_the_options_of_the_base(tmp_path: Path) -> None:
     assert load_experiment({"base": "digits-noniid", "rounds": 17}).rounds == 17
 
 
+CONSTANT = {"levels": "constant", "level": 0.5}
+RAMP = {"levels": "ramp", "low": 0.0, "high": 0.5}
+
+
+@pytest.mark.parametrize("preset", ["quickstart", "cifar10-iid-0.4-0.5"])
+@pytest.mark.parametrize("rule", [CONSTANT, RAMP])
+def test_another_rule_for_noise_levels_drops_the_keys_of_the_old(
+    preset: str, rule: dict[str, object]
+) -> None:
+    overrides = {f"noise.{key}": value for key, value in rule.items()}
+    found = load_experiment(preset, {**overrides, "noise.classes": "first_ten"})
+    bare = {"name": "symmetric", "classes": "first_ten", "rho": 0.0, "tau": 0.0}
+    assert found.noise.model_dump(exclude_none=True) == bare | rule
+    table = {"name": "symmetric", "classes": "first_ten", **rule}
+    assert load_experiment({"base": preset, "noise": table}).noise == found.noise
+    # The kind's other options stay, and so do the rule's own keys where it is chosen again.
+    assert load_experiment(found, {"noise.levels": rule["levels"]}) == found
+    back = load_experiment(found, ["noise.levels=bernoulli", "noise.rho=0.3"]).noise
+    assert back.model_dump(exclude_none=True) == bare | {"levels": "bernoulli", "rho": 0.3}
+    assert load_experiment(preset, ["noise.levels=bernoulli"]) == load_experiment(preset)
+    for wrong in (
+        {**overrides, "noise.rho": 0.3},
+        {"noise.levels": "bernoulli", "noise.level": 0.3},
+    ):
+        with pytest.raises(UserError, match=r"^noise: .* no meaning with levels="):
+            load_experiment(preset, wrong)
+    with pytest.raises(UserError, match=r"^noise: rho and tau have no meaning with levels="):
+        load_experiment({"base": preset, "noise": {**rule, "rho": 0.3}})
+
+
 @pytest.mark.parametrize("base", ["'nowhere'", "3", "'own.toml'"])
 def test_a_base_that_is_no_preset_is_refused(base: str, tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(f"base = {base}")

@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from feddiv.data import NOISES, PARTITIONS, DataOptions, NoiseOptions, PartitionOptions
+from feddiv.data.noise.contract import keys_of_other_rules
 from feddiv.dotted import flat, merged, put
 from feddiv.errors import UserError
 from feddiv.learning.train import TrainOptions
@@ -50,12 +51,13 @@ CHOICES = (
     "method.variant",
     "partition.name",
     "noise.name",
+    "noise.levels",
     "data.source",
     "model.name",
     "evaluation.name",
     "federation.name",
 )
-# But for these.
+# But for these; another rule for noise levels drops the keys of other rules only.
 KEPT = {"method.variant": ("name",), "evaluation.name": ("every",)}
 
 DEALT_TO = 10  # clients, where nobody says how many
@@ -310,7 +312,9 @@ def _choose(tree: dict[str, Any], key: str, value: object) -> None:
     current = tree.get(section, {})
     if not isinstance(current, dict) or current.get(field) == value:
         return
-    kept = {other: current[other] for other in KEPT.get(key, ()) if other in current}
+    others = current.keys() - KEPT.get(key, ())
+    dropped = keys_of_other_rules(value) if key == "noise.levels" else others
+    kept = {other: current[other] for other in current if other not in dropped}
     tree[section] = {**kept, field: value}
     natural = section == "partition" and _is_natural(value)
     if natural and isinstance(clients := tree.get("clients"), dict):

@@ -1,9 +1,9 @@
 """What every rule that makes labels wrong has in common."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,13 @@ from feddiv.options import Options
 Labels = npt.NDArray[np.int64]
 Levels = npt.NDArray[np.float64]
 Parts = Sequence[npt.NDArray[np.int64]]
+
+# The rules by which clients get their levels, and the keys of each.
+RULES: Final[Mapping[str, tuple[str, ...]]] = {
+    "bernoulli": ("rho", "tau"),
+    "constant": ("level",),
+    "ramp": ("low", "high"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +109,7 @@ class LevelOptions(NoiseOptions):
 
     @model_validator(mode="after")
     def _only_its_own_keys(self) -> "LevelOptions":
-        own = {"bernoulli": (), "constant": ("level",), "ramp": ("low", "high")}[self.levels]
+        own = RULES[self.levels]
         for key in ("level", "low", "high"):
             if (getattr(self, key) is None) == (key in own):
                 needs = "is needed with" if key in own else "has no meaning with"
@@ -130,6 +137,11 @@ class LevelOptions(NoiseOptions):
     def kinds(self, levels: Levels) -> tuple[str, ...]:
         """The same kind at every client that has any noise."""
         return tuple(self.name if level > 0 else "none" for level in levels)
+
+
+def keys_of_other_rules(levels: object) -> set[str]:
+    """Keys that have no meaning with this rule for levels."""
+    return {key for rule, keys in RULES.items() if rule != levels for key in keys}
 
 
 def labels_of(dataset: Dataset) -> Labels:
