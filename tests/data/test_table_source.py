@@ -196,6 +196,27 @@ def test_tables_that_are_none(tmp_path: Path, text: str, said: str) -> None:
         table(tmp_path / "t.csv")
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
+def test_a_table_in_utf_16_is_said_to_be_so(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "t.csv").write_text("label,x\n" + "a,1\nb,2\n" * 5, encoding=encoding)
+    with pytest.raises(
+        UserError, match=r"t\.csv: is not UTF-8 but UTF-16, .* save it as CSV in UTF"
+    ):
+        table(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("column", ["label", "client", "true_label"])
+def test_a_name_in_another_encoding_is_named_with_file_and_line(
+    tmp_path: Path, column: str
+) -> None:
+    text = write(tmp_path / "t.csv", changed(3, **{column: "äpfel"})).read_text(encoding="utf-8")
+    (tmp_path / "t.csv").write_text(text, encoding="latin-1")
+    with pytest.raises(
+        UserError, match=rf"t\.csv line 5: {column} \\.*pfel is not UTF-8: the file"
+    ):
+        table(tmp_path / "t.csv")
+
+
 def test_columns_that_cannot_be(tmp_path: Path) -> None:
     file = write(tmp_path / "t.csv", vectors())
     for columns, said in (

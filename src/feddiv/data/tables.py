@@ -75,6 +75,8 @@ class CsvTable(Table):
             head = file.readline()
         if not head.strip():
             raise self.malformed("is empty, the first line has to name the columns")
+        if "\0" in head:
+            raise self.malformed("is not UTF-8 but UTF-16, or no text; save it as CSV in UTF-8")
         self._delimiter = max(DELIMITERS, key=head.count)
         rows = self._lines()
         self.names = tuple(name.strip() for name in next(rows)[1])

@@ -37,15 +37,22 @@ def composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
+def is_utf8(name: str) -> bool:
+    """Whether a name that was read from bytes was made of UTF-8."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def one_spelling(names: Iterable[str], what: str) -> dict[str, str]:
     """Each name in Unicode's composed form; two that look the same are refused."""
     spelled: dict[str, str] = {}
     by_form: dict[str, str] = {}
     for name in names:
-        try:
-            name.encode("utf-8")
-        except UnicodeEncodeError:
-            raise UserError(f"{what} {shown(name)}: the name is not UTF-8; rename it") from None
+        if not is_utf8(name):
+            raise UserError(f"{what} {shown(name)}: the name is not UTF-8; rename it")
         form = composed(name)
         if by_form.setdefault(form, name) != name:
             codes = " and ".join(ascii(each) for each in sorted((by_form[form], name)))

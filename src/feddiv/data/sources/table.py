@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from feddiv.data.images.catalogue import Catalogue, Files, Listed, numbered, some
+from feddiv.data.images.catalogue import Catalogue, Files, Listed, numbered, shown, some
 from feddiv.data.images.own import own_catalogue
 from feddiv.data.options import USUAL_COLUMNS, Columns, DataOptions
 from feddiv.data.splitting import Rows, some_held_out
@@ -15,7 +15,16 @@ from feddiv.data.statistics import feature_statistics
 from feddiv.data.store import Dataset, Split
 from feddiv.data.tables import Table, read_table
 from feddiv.data.transform import Augment
-from feddiv.data.words import TEST, TRAIN, composed, is_split, is_train, one_spelling, test_name
+from feddiv.data.words import (
+    TEST,
+    TRAIN,
+    composed,
+    is_split,
+    is_train,
+    is_utf8,
+    one_spelling,
+    test_name,
+)
 from feddiv.errors import UserError
 
 TAKES: Final = frozenset({"path", "test_share", "size", "channels", "columns"})
@@ -175,7 +184,7 @@ def _sheet(table: Table, roles: dict[str, str], share: float | None) -> Sheet:
     asked = [role for role in ("label", "true_label", "client", "split") if role in roles]
     values = dict(zip(asked, table.texts([roles[role] for role in asked]), strict=True))
     given = values["label"]
-    _refuse_missing(table, roles["label"], given, range(len(given)))
+    _check_names(table, roles["label"], given, range(len(given)))
     spelled = one_spelling(sorted(set(given)), "class")
     classes, labels = numbered([spelled[label] for label in given])
     if len(classes) < 2:
@@ -190,12 +199,12 @@ def _sheet(table: Table, roles: dict[str, str], share: float | None) -> Sheet:
         true = values["true_label"]
         # A test set of its own may be clean by nature; where it was held out, the truth is needed.
         needed = train if "split" in values else range(len(true))
-        _refuse_missing(table, roles["true_label"], true, needed)
+        _check_names(table, roles["true_label"], true, needed)
         truth = _numbers(table, roles["true_label"], true, classes)
     clients: tuple[str, ...] = ()
     holder = None
     if "client" in values:
-        _refuse_missing(table, roles["client"], values["client"], train)
+        _check_names(table, roles["client"], values["client"], train)
         names = [values["client"][row] for row in train]
         spelled = one_spelling(sorted(set(names)), f"data.path={table.path}: client")
         clients, holder = numbered([spelled[name] for name in names])
@@ -234,7 +243,13 @@ def _numbers(table: Table, column: str, texts: list[str], classes: tuple[str, ..
     return np.array([place[text] for text in texts], dtype=np.int64)
 
 
-def _refuse_missing(table: Table, column: str, texts: list[str], rows: Iterable[int]) -> None:
+def _check_names(table: Table, column: str, texts: list[str], rows: Iterable[int]) -> None:
     for row in rows:
         if not texts[row]:
             raise table.malformed(f"{column} is missing", int(row))
+        if not is_utf8(texts[row]):
+            raise table.malformed(
+                f"{column} {shown(texts[row])} is not UTF-8: the file has another encoding; "
+                "save it in UTF-8",
+                int(row),
+            )
