@@ -2,6 +2,7 @@ import json
 
 import pytest
 from PIL import Image
+from tests.data.pictures import picture
 
 from feddiv.config import load_experiment
 from feddiv.runs.prepare import drawn
@@ -64,6 +65,35 @@ def test_describe_says_that_images_are_prepared_and_knows_no_quality(command, tm
     assert outcome.code == 0
     assert "20 images are resized to 8x8 pixels" in outcome.err
     assert [client["kind"] for client in json.loads(outcome.out)["clients"]] == ["", ""]
+
+
+def test_names_do_nothing_to_the_terminal(command, tmp_path):
+    odd = "cat\x1b[31m\nred"
+    for client in ("north\x1b[2J", "south"):
+        for name in (odd, "dog"):
+            picture(tmp_path / "mine" / client / name / "1.png")
+            picture(tmp_path / "mine" / client / name / "2.png")
+    picture(tmp_path / "mine" / "out\x1b[2J.png")
+    settings = ["data.source=folder", "data.path=mine", "data.size=8", "data.test_share=0.5"]
+    clients = ["data.layout=client", "partition.name=natural", "--out", "mine.png"]
+    (tmp_path / "mine" / "north\x1b[2J" / odd / "\x1b[1mnotes.txt").write_text("no image")
+    outcome = command("data", "describe", *settings, *clients)
+    assert outcome.code == 0, outcome.err
+    assert r"north\x1b[2J  " in outcome.out
+    assert r"cat\x1b[31m\nred: 1" in outcome.out
+    assert r"(out\x1b[2J.png)" in outcome.err
+    assert r"north\x1b[2J/cat\x1b[31m\nred/\x1b[1mnotes.txt" in outcome.err
+    refused = command("data", "describe", *settings)
+    assert r"north\x1b[2J/cat\x1b[31m red/1.png lies deeper" in refused.err
+    assert "\x1b" not in outcome.out + outcome.err + refused.err
+    (told,) = (
+        c
+        for c in json.loads(command("data", "describe", *settings, *clients, "--json").out)[
+            "clients"
+        ]
+        if c["client"] == 0
+    )
+    assert told["name"] == "north\x1b[2J", "programs get names as they are"
 
 
 @pytest.mark.parametrize(

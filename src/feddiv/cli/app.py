@@ -13,6 +13,7 @@ from feddiv import interrupts
 from feddiv.cli.arguments import What, split_arguments
 from feddiv.cli.data import data
 from feddiv.errors import Diverged, UserError, WorkerLost
+from feddiv.printable import shown
 
 if TYPE_CHECKING:
     from feddiv.cli.progress import Quiet
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _refuse(reason: str) -> None:
-    typer.echo(f"feddiv: error: {' '.join(reason.split())}", err=True)
+    typer.echo(f"feddiv: error: {shown(' '.join(reason.split()))}", err=True)
     raise SystemExit(2)
 
 
@@ -161,6 +162,6 @@ def predict(
     trained = feddiv.load(model)
 
     def skipped(line: str) -> None:
-        typer.echo(f"feddiv: {line}", err=True)
+        typer.echo(f"feddiv: {shown(line)}", err=True)
 
     write_predictions(trained, data.expanduser(), out, skipped)

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from feddiv.cli.progress import progress
 from feddiv.config import Overrides, load_experiment
+from feddiv.printable import shown
 from feddiv.report.holdings import Holding, Holdings, holdings
 from feddiv.report.holdings_picture import save_holdings
 from feddiv.runs.prepare import drawn
@@ -43,23 +44,23 @@ def _table(held: Holdings) -> Table:
     table.add_column("largest")
     for client in held.clients:
         table.add_row(
-            Text(client.name),
+            Text(shown(client.name)),
             f"{client.samples:,}",
             *(f"{client.held_out:,}" for _ in kept_out),
             str(client.classes),
             client.kind or "?",
             _share(client.level),
             _share(client.wrong),
-            Text(_largest(client, held.classes), no_wrap=True, overflow="ellipsis"),
+            Text(shown(_largest(client, held.classes)), no_wrap=True, overflow="ellipsis"),
         )
     return table
 
 
 def _largest(client: Holding, classes: tuple[str, ...]) -> str:
     order = sorted(range(len(classes)), key=lambda label: -client.counts[label])
-    shown = [f"{classes[n]}: {client.counts[n]}" for n in order[:LARGEST] if client.counts[n]]
+    most = [f"{classes[n]}: {client.counts[n]}" for n in order[:LARGEST] if client.counts[n]]
     outside = [f"none of them: {client.outside}"] if client.outside else []
-    return ", ".join(shown + outside)
+    return ", ".join(most + outside)
 
 
 def _share(value: float | None) -> str:

@@ -9,6 +9,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
+from feddiv.printable import shown
 from feddiv.runs.experiment import Watcher
 from feddiv.runs.loop import Record
 from feddiv.runs.prepare import Prepared
@@ -35,6 +36,10 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _say(console: Console, line: str) -> None:
+    console.print(f"feddiv: {shown(line)}", soft_wrap=True, markup=False)
 
 
 @dataclass
@@ -116,7 +121,7 @@ class Quiet(Watcher):
 
     def note(self, line: str) -> None:
         """Say so, whoever looks on."""
-        Console(stderr=True, highlight=False).print(f"feddiv: {line}", soft_wrap=True, markup=False)
+        _say(Console(stderr=True, highlight=False), line)
 
     def goes_on(self, rounds: Sequence[Record]) -> None:
         """Count from there."""
@@ -189,7 +194,7 @@ class Live(Quiet):
 
     def note(self, line: str) -> None:
         """Above the bars."""
-        self.bars.console.print(f"feddiv: {line}", soft_wrap=True, markup=False)
+        _say(self.bars.console, line)
 
     def prepares(self, what: str, done: int, total: int) -> None:
         """A bar of its own."""

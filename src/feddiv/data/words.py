@@ -4,8 +4,8 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-from feddiv.data.images.catalogue import shown
 from feddiv.errors import UserError
+from feddiv.printable import shown
 
 TRAIN: Final = ("train", "training")
 # The first of these that is there is the test set.

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from feddiv.errors import UserError
+from feddiv.printable import shown
 from feddiv.report.holdings import Holdings
 from feddiv.report.picture import BLUE, INK, RIVALS, VERMILLION
 
@@ -57,7 +58,7 @@ def draw_holdings(held: Holdings) -> Figure:
 
 def _heat(figure: Figure, axes: Axes, held: Holdings) -> None:
     columns = [client.counts for client in held.clients]
-    names = list(held.classes)
+    names = [shown(name) for name in held.classes]
     if any(client.outside for client in held.clients):
         columns = [(*client.counts, client.outside) for client in held.clients]
         names.append("none of them")
@@ -112,4 +113,5 @@ def _bars(axes: Axes, held: Holdings) -> None:
 
 
 def _short(name: str) -> str:
+    name = shown(name)
     return name if len(name) <= 18 else f"{name[:17]}…"

@@ -15,6 +15,7 @@ from torch import Tensor
 from feddiv.data.splitting import Rows
 from feddiv.data.transform import Augment
 from feddiv.errors import UserError
+from feddiv.printable import shown
 
 # That a path leads to no file will be seen when it does. Other failures say nothing about the file.
 NOT_THERE: Final = frozenset(
@@ -152,8 +153,3 @@ def numbered(names: Sequence[str]) -> tuple[tuple[str, ...], npt.NDArray[np.int6
 def some(names: Sequence[str], most: int = 3) -> str:
     """The first few names."""
     return ", ".join(shown(name) for name in names[:most]) + (", …" if len(names) > most else "")
-
-
-def shown(name: str) -> str:
-    """A file's name as text that can be printed anywhere."""
-    return name.encode("utf-8", "backslashreplace").decode("utf-8")

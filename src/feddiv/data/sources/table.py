@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from feddiv.data.images.catalogue import Catalogue, Files, Listed, numbered, shown, some
+from feddiv.data.images.catalogue import Catalogue, Files, Listed, numbered, some
 from feddiv.data.images.own import own_catalogue
 from feddiv.data.options import USUAL_COLUMNS, Columns, DataOptions
 from feddiv.data.splitting import Rows, some_held_out
@@ -26,6 +26,7 @@ from feddiv.data.words import (
     test_name,
 )
 from feddiv.errors import UserError
+from feddiv.printable import shown
 
 TAKES: Final = frozenset({"path", "test_share", "size", "channels", "columns"})
 
