@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.data.pictures import load, picture
+from tests.data.pictures import Listener, load, picture
 
 from feddiv.data import Augment, Dataset
 from feddiv.data.sources.clothing1m import MEAN, NAMES
@@ -60,6 +60,14 @@ def test_the_usual_size_is_that_of_the_benchmark(tmp_path: Path) -> None:
     data = clothing(official(tmp_path, 3, 2), size=None)
     assert data.train.inputs.shape[1:] == (256, 256, 3)
     assert data.test.inputs.shape[1:] == (224, 224, 3)
+
+
+def test_both_sizes_are_said(tmp_path: Path) -> None:
+    listener = Listener()
+    load(source="clothing1m", path=official(tmp_path, 3, 2), size=64, listener=listener)
+    assert "5 images are resized to 64x64 pixels (training images 74x74)" in listener.said(
+        "resized"
+    )
 
 
 def test_a_share_of_the_images_by_the_seed(tmp_path: Path) -> None:

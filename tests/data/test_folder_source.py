@@ -143,7 +143,7 @@ def test_whatever_else_lies_about_is_named(tmp_path: Path) -> None:
     assert "(train/a/notes.txt)" in listener.said("no images, left out: 1")
     assert "(empty)" in listener.said("class folders without images")
     assert "(z)" in listener.said("classes only in test/")
-    assert "(cover.png)" in listener.said("outside of class folders")
+    assert "(train/cover.png)" in listener.said("outside of class folders")
     assert "(train/a/link.png)" in listener.said("lead out of")
     assert "data.follow_links=true" in listener.said("lead out of")
     assert len(folder(root, follow_links=True).train) == 42

@@ -25,7 +25,7 @@ def assembled(catalogue: Catalogue, teller: Teller) -> Dataset:
     stores = {"training images": PixelStore(catalogue.train.images, size + margin, channels)}
     if len(catalogue.test):
         stores["test images"] = PixelStore(catalogue.test.images, size, channels)
-    _make(stores, teller, size)
+    _make(stores, teller, size, margin)
     train, *tests = (store.opened() for store in stores.values())
     test = tests[0] if tests else Pixels.none(size, channels)
     _judge("training images", catalogue.train.images, train, teller)
@@ -50,7 +50,7 @@ def assembled(catalogue: Catalogue, teller: Teller) -> Dataset:
     )
 
 
-def _make(stores: dict[str, PixelStore], teller: Teller, size: int) -> None:
+def _make(stores: dict[str, PixelStore], teller: Teller, size: int, margin: int) -> None:
     missing = {what: store for what, store in stores.items() if not store.ready}
     if not missing:
         return
@@ -64,8 +64,11 @@ def _make(stores: dict[str, PixelStore], teller: Teller, size: int) -> None:
             f"{_bytes(free)} are free; make room, set FEDDIV_CACHE to a folder on another disk, or "
             "choose a smaller data.size or data.images"
         )
+    stored = size + margin
+    more = f" (training images {stored}x{stored})" if margin else ""
     teller.note(
-        f"{count:,} images are resized to {size}x{size} pixels, once: {_bytes(needed)} in {place}"
+        f"{count:,} images are resized to {size}x{size} pixels{more}, once: {_bytes(needed)} in "
+        f"{place}"
     )
     try:
         for what, store in missing.items():

@@ -103,7 +103,7 @@ def _found(
     tree: Tree, below: str, layout: Layout | None, notes: list[str]
 ) -> tuple[list[Found], Layout]:
     images = list(tree.below(below)) if below else tree.images
-    stray = ["/".join(parts) for parts in images if len(parts) == 1]
+    stray = [_path(below, parts) for parts in images if len(parts) == 1]
     if stray:
         notes.append(f"images outside of class folders, left out: {len(stray):,} ({some(stray)})")
     images = [parts for parts in images if len(parts) > 1]
@@ -112,31 +112,31 @@ def _found(
         deeper = next((parts for parts in images if len(parts) > 2), None)
         if deeper is not None:
             raise UserError(
-                f"data.path={tree.root}: {'/'.join(deeper)} lies deeper than class/image; set "
+                f"data.path={tree.root}: {_path(below, deeper)} lies deeper than class/image; set "
                 "data.layout=client if folders are client/class/image, or data.layout=class if "
                 "the first folder is the class whatever is below it"
             )
     if layout == "client":
-        _check_depth(tree, images)
-    _refuse_splits_below(tree, images)
+        _check_depth(tree, below, images)
+    _refuse_splits_below(tree, below, images)
     return [_image(below, parts, layout) for parts in images], layout
 
 
-def _check_depth(tree: Tree, images: list[Parts]) -> None:
+def _check_depth(tree: Tree, below: str, images: list[Parts]) -> None:
     for parts in images:
         if len(parts) != 3:
             raise UserError(
-                f"data.layout=client: {'/'.join(parts)} in {tree.root} is not client/class/image"
+                f"data.layout=client: {_path(below, parts)} in {tree.root} is not client/class/image"
             )
 
 
-def _refuse_splits_below(tree: Tree, images: list[Parts]) -> None:
+def _refuse_splits_below(tree: Tree, below: str, images: list[Parts]) -> None:
     """Below clients or classes a split would be taken for a class, and its images be learned."""
     for parts in images:
         word = next((part for part in parts[:-1] if is_split(part)), None)
         if len(parts) > 2 and word is not None:
             raise UserError(
-                f"data.path={tree.root}: {word}/ in {'/'.join(parts)} is neither a client nor a "
+                f"data.path={tree.root}: {word}/ in {_path(below, parts)} is neither a client nor a "
                 "class; train/ and test/ lie above all others: move it there, or rename it"
             )
 
@@ -150,9 +150,13 @@ def _test(tree: Tree, folder: str, layout: Layout, notes: list[str]) -> list[Fou
 
 
 def _image(below: str, parts: Parts, layout: Layout) -> Found:
-    path = "/".join((below, *parts) if below else parts)
     client = parts[0] if layout == "client" else ""
-    return Found(path, parts[1] if layout == "client" else parts[0], client)
+    return Found(_path(below, parts), parts[1] if layout == "client" else parts[0], client)
+
+
+def _path(below: str, parts: Parts) -> str:
+    """From the root on."""
+    return "/".join((below, *parts) if below else parts)
 
 
 def _odd_classes(
