@@ -199,6 +199,22 @@ def test_names_in_any_script_and_one_spelling(tmp_path: Path) -> None:
         folder(tmp_path)
 
 
+def test_train_and_test_or_clients_may_spell_a_class_in_two_ways(tmp_path: Path) -> None:
+    composed, apart = (unicodedata.normalize(form, "é") for form in ("NFC", "NFD"))
+    for place, name in (("north", composed), ("south", apart)):
+        class_folders(tmp_path / "train" / place, 3, [name, "b"])  # type: ignore[arg-type]
+    class_folders(tmp_path / "test", 2, [apart, "b"])  # type: ignore[arg-type]
+    listener = Listener()
+    data = folder(tmp_path, listener, layout="client")
+    assert data.classes == ("b", composed)
+    assert torch.bincount(data.train.labels).tolist() == [6, 6]
+    assert torch.bincount(data.test.labels).tolist() == [2, 2]
+    assert not [note for note in listener.notes if "class" in note]
+    class_folders(tmp_path / "test", 2, [composed])  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"'é' is there twice, in two Unicode spellings"):
+        folder(tmp_path, layout="client")
+
+
 def test_a_class_name_that_is_no_text(tmp_path: Path) -> None:
     class_folders(tmp_path, 5)
     odd = os.path.join(os.fsencode(tmp_path), b"b\xff")

@@ -1,4 +1,5 @@
 import sys
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,17 @@ def test_one_table_with_clients_and_truth(hub: Any, tmp_path: Path) -> None:
     assert data.holder is not None
     assert torch.equal(data.holder, data.train.labels)
     assert data.test.labels.tolist() == [1] * 4  # judged by the truth
+
+
+def test_splits_may_spell_a_class_in_two_ways(hub: Any, tmp_path: Path) -> None:
+    splits = {}
+    for name, form in (("train", "NFC"), ("test", "NFD")):
+        words = [unicodedata.normalize(form, word) for word in ("é", "b")] * 3
+        splits[name] = table(hub, tmp_path / name, 6, word=words)
+    hub.DatasetDict(splits).save_to_disk(str(tmp_path / "saved"))
+    data = face(tmp_path / "saved", columns={"label": "word"})
+    assert data.classes == ("b", unicodedata.normalize("NFC", "é"))
+    assert data.train.labels.tolist() == data.test.labels.tolist() == [1, 0] * 3
 
 
 def test_a_folder_of_parquet_files(

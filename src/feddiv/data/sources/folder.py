@@ -14,7 +14,7 @@ from feddiv.data.images.own import own_catalogue
 from feddiv.data.options import DataOptions
 from feddiv.data.splitting import Rows
 from feddiv.data.tree import Parts, Tree
-from feddiv.data.words import is_split, is_train, one_spelling, test_name
+from feddiv.data.words import composed, is_split, is_train, one_spelling, test_name
 from feddiv.errors import UserError
 
 TAKES: Final = frozenset({"path", "test_share", "size", "channels", "layout", "follow_links"})
@@ -24,7 +24,7 @@ Layout = Literal["class", "client"]
 
 @dataclass(frozen=True)
 class Found:
-    """An image: its path from the root, its class, and its client where there are clients."""
+    """An image: its path from the root, its class (composed), and its client if it has one."""
 
     path: str
     label: str
@@ -49,8 +49,7 @@ def load(options: DataOptions) -> Catalogue:
             + (f" below {train_folder}/" if train_folder else "")
         )
 
-    spelled = one_spelling(sorted({found.label for found in train + test}), "class folder")
-    classes, numbers = numbered([spelled[found.label] for found in train + test])
+    classes, numbers = numbered([found.label for found in train + test])
     if len(classes) < 2:
         raise UserError(
             f"data.path={tree.root}: only one class, {classes[0]}; at least 2 are needed"
@@ -119,6 +118,7 @@ def _found(
     if layout == "client":
         _check_depth(tree, below, images)
     _refuse_splits_below(tree, below, images)
+    _refuse_two_spellings(images, layout)
     return [_image(below, parts, layout) for parts in images], layout
 
 
@@ -126,7 +126,8 @@ def _check_depth(tree: Tree, below: str, images: list[Parts]) -> None:
     for parts in images:
         if len(parts) != 3:
             raise UserError(
-                f"data.layout=client: {_path(below, parts)} in {tree.root} is not client/class/image"
+                f"data.layout=client: {_path(below, parts)} in {tree.root} is not "
+                "client/class/image"
             )
 
 
@@ -136,9 +137,19 @@ def _refuse_splits_below(tree: Tree, below: str, images: list[Parts]) -> None:
         word = next((part for part in parts[:-1] if is_split(part)), None)
         if len(parts) > 2 and word is not None:
             raise UserError(
-                f"data.path={tree.root}: {word}/ in {_path(below, parts)} is neither a client nor a "
-                "class; train/ and test/ lie above all others: move it there, or rename it"
+                f"data.path={tree.root}: {word}/ in {_path(below, parts)} is neither a client "
+                "nor a class; train/ and test/ lie above all others: move it there, or rename it"
             )
+
+
+def _refuse_two_spellings(images: list[Parts], layout: Layout) -> None:
+    """Side by side they are a mistake; train/ and test/, or clients, may come from two systems."""
+    depth = int(layout == "client")
+    beside: dict[Parts, set[str]] = {}
+    for parts in images:
+        beside.setdefault(parts[:depth], set()).add(parts[depth])
+    for names in beside.values():
+        one_spelling(sorted(names), "class folder")
 
 
 def _test(tree: Tree, folder: str, layout: Layout, notes: list[str]) -> list[Found]:
@@ -151,7 +162,8 @@ def _test(tree: Tree, folder: str, layout: Layout, notes: list[str]) -> list[Fou
 
 def _image(below: str, parts: Parts, layout: Layout) -> Found:
     client = parts[0] if layout == "client" else ""
-    return Found(_path(below, parts), parts[1] if layout == "client" else parts[0], client)
+    label = parts[1] if layout == "client" else parts[0]
+    return Found(_path(below, parts), composed(label), client)
 
 
 def _path(below: str, parts: Parts) -> str:
@@ -171,7 +183,7 @@ def _odd_classes(
     notes = []
     depth = (layout == "client") + bool(train_folder)
     named = {
-        parts[depth]
+        composed(parts[depth])
         for parts in tree.folders
         if len(parts) == depth + 1 and (not train_folder or parts[0] == train_folder)
     }

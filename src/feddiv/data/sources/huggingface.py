@@ -197,9 +197,11 @@ def _labels(
             if len(wrong):
                 raise UserError(f"{where}: {name} row {wrong[0]} has no label")
     else:
-        texts = [str(value) for each in values.values() for value in each]
-        spelled = one_spelling(sorted(set(texts)), f"{where}: class")
-        classes, flat = numbered([spelled[text] for text in texts])
+        texts = []
+        for each in values.values():  # one may be spelled otherwise than the other
+            spelled = one_spelling(sorted({str(value) for value in each}), f"{where}: class")
+            texts += [spelled[str(value)] for value in each]
+        classes, flat = numbered(texts)
         parts = np.split(flat, np.cumsum([len(each) for each in values.values()])[:-1])
         numbers = dict(zip(values, parts, strict=True))
     if len(classes) < 2:
