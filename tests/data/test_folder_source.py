@@ -176,6 +176,48 @@ def test_many_unreadable_images_are_no_accident(tmp_path: Path) -> None:
         folder(root)
 
 
+def test_unreadable_images_are_judged_together_where_the_split_is_ours(tmp_path: Path) -> None:
+    class_folders(tmp_path / "data", 100)
+    write = (tmp_path / "list.csv").write_text
+    images = [f"data/{name}/{number:02}.png" for name in "ab" for number in range(100)]
+    lines = [f"{image},{image[5]}" for image in images]
+    write("\n".join(["image,label", *lines]))
+    held = load(source="table", path=tmp_path / "list.csv").test.inputs
+    chosen = sorted(
+        (100 * (int(g) > 0) + r) for r, g in zip(reds(held), held[:, 4, 4, 1], strict=True)
+    )
+    for row in chosen[:15]:  # more than a tenth of those that fall to test, not of all
+        (tmp_path / images[row]).write_text("no image")
+    for source in (
+        {"source": "table", "path": tmp_path / "list.csv"},
+        {"source": "folder", "path": tmp_path / "data"},
+    ):
+        listener = Listener()
+        data = load(listener=listener, **source)
+        assert len(data.train) + len(data.test) == 185
+        assert listener.said("cannot be read").startswith(
+            "images that cannot be read, left out: 15 of 200"
+        )
+    write(
+        "\n".join(
+            [
+                "image,label,split",
+                *(
+                    f"{line},{'test' if row in chosen else 'train'}"
+                    for row, line in enumerate(lines)
+                ),
+            ]
+        )
+    )
+    with pytest.raises(UserError, match=r"^test images .* more than a tenth: 15 of 40"):
+        load(source="table", path=tmp_path / "list.csv")
+    for row in range(200):
+        if row % 9 == 0:
+            (tmp_path / images[row]).write_text("no image")
+    with pytest.raises(UserError, match=r"^images .* more than a tenth: \d\d of 200"):
+        folder(tmp_path / "data")
+
+
 def test_a_client_whose_images_are_all_unreadable_is_gone(tmp_path: Path) -> None:
     for name in ("east", "north", "south"):
         class_folders(tmp_path / "train" / name, 3)

@@ -1,6 +1,7 @@
 """From a catalogue of images to a data set, through stores on disk."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -28,8 +29,17 @@ def assembled(catalogue: Catalogue, teller: Teller) -> Dataset:
     _make(stores, teller, size, margin)
     train, *tests = (store.opened() for store in stores.values())
     test = tests[0] if tests else Pixels.none(size, channels)
-    _judge("training images", catalogue.train.images, train, teller)
-    _judge("test images", catalogue.test.images, test, teller)
+    read = {
+        "training images": (catalogue.train.images, train),
+        "test images": (catalogue.test.images, test),
+    }
+    if catalogue.split_here:  # which of them fell to test is no fault of theirs
+        _judge("images", list(read.values()), teller)
+    else:
+        for what, part in read.items():
+            _judge(what, [part], teller)
+    for what, (_, pixels) in read.items():
+        _warn_if_dim(what, pixels, teller)
 
     catalogue = catalogue.chosen(train.kept).chosen_test(test.kept)
     clients, holder = _clients(catalogue)
@@ -77,14 +87,23 @@ def _make(stores: dict[str, PixelStore], teller: Teller, size: int, margin: int)
         raise UserError(f"{place}: cannot be written ({error.strerror or error})") from None
 
 
-def _judge(what: str, images: Images, pixels: Pixels, teller: Teller) -> None:
+def _judge(what: str, parts: Sequence[tuple[Images, Pixels]], teller: Teller) -> None:
     """A few images that cannot be read are left out and named; many are no accident."""
-    bad = [f"{images.name(row)}: {reason}" for row, reason in sorted(pixels.unreadable.items())]
-    if bad:
-        which = f"{len(bad):,} of {len(images):,} ({some(bad)})"
-        if len(bad) > max(ALWAYS_FORGIVEN, len(images) // 10):
-            raise UserError(f"{what} that cannot be read are more than a tenth: {which}")
-        teller.note(f"{what} that cannot be read, left out: {which}")
+    bad = [
+        f"{images.name(row)}: {reason}"
+        for images, pixels in parts
+        for row, reason in sorted(pixels.unreadable.items())
+    ]
+    if not bad:
+        return
+    listed = sum(len(images) for images, _ in parts)
+    which = f"{len(bad):,} of {listed:,} ({some(bad)})"
+    if len(bad) > max(ALWAYS_FORGIVEN, listed // 10):
+        raise UserError(f"{what} that cannot be read are more than a tenth: {which}")
+    teller.note(f"{what} that cannot be read, left out: {which}")
+
+
+def _warn_if_dim(what: str, pixels: Pixels, teller: Teller) -> None:
     if pixels.reach is not None and pixels.reach < DIM:
         teller.note(
             f"{what} of more than 8 bits use no more than {pixels.reach:.1%} of their range and "

@@ -101,7 +101,8 @@ class Catalogue:
 
     The fields are those of `Dataset`. Images become `size` x `size` pixels; training images
     `margin` pixels more, so that a window can be cut out of them. `mean` and `std` None are
-    measured on the training images. `notes` are lines for the owner of the data.
+    measured on the training images. `split_here` says that the test images were held out by us, not
+    given as such. `notes` are lines for the owner of the data.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Catalogue:
     clients: tuple[str, ...] = ()
     holder: Rows | None = None
     rows: Rows | None = None
+    split_here: bool = False
     notes: tuple[str, ...] = ()
 
     @property

@@ -22,17 +22,19 @@ def own_catalogue(
     truth: Rows | None = None,
     clients: tuple[str, ...] = (),
     holder: Rows | None = None,
+    split_here: bool = False,
     notes: Sequence[str] = (),
 ) -> Catalogue:
     """Images of a source; without test images some are held out, and judged by the truth if known.
 
-    `where` names the data in errors.
+    `where` names the data in errors, `split_here` is for a source that has held them out itself.
     """
     if test is None:
         kept, rest = some_held_out(train.labels, options.test_share, where)
         judged = train.labels if truth is None else truth
         train, test = train.chosen(kept), Listed(train.images.chosen(rest), judged[rest])
         truth, holder = (None if each is None else each[kept] for each in (truth, holder))
+        split_here = True
     size = options.size or SIZE
     return Catalogue(
         name=name,
@@ -45,5 +47,6 @@ def own_catalogue(
         truth=truth,
         clients=clients,
         holder=holder,
+        split_here=split_here,
         notes=tuple(notes),
     )

@@ -35,7 +35,7 @@ TAKES: Final = frozenset({"path", "test_share", "size", "channels", "columns"})
 class Sheet:
     """All that a table says but the inputs: labels of its rows, which of them are for what.
 
-    `truth` may lack (-1) on test rows only.
+    `truth` may lack (-1) on test rows only. `split_here` says that the test rows were held out.
     """
 
     classes: tuple[str, ...]
@@ -45,6 +45,7 @@ class Sheet:
     holder: Rows | None
     train: Rows
     test: Rows
+    split_here: bool
 
     @property
     def test_labels(self) -> Rows:
@@ -114,6 +115,7 @@ def _images(table: Table, roles: dict[str, str], options: DataOptions) -> Catalo
         truth=None if sheet.truth is None else sheet.truth[sheet.train],
         clients=sheet.clients,
         holder=sheet.holder,
+        split_here=sheet.split_here,
     )
 
 
@@ -191,9 +193,13 @@ def _sheet(table: Table, roles: dict[str, str], share: float | None) -> Sheet:
     if len(classes) < 2:
         raise table.malformed(f"only one class, {classes[0]}; at least 2 are needed")
     if "split" in values:
-        train, test = _by_words(table, values["split"], labels, share)
+        train, test = _by_words(table, values["split"])
     else:
-        train, test = some_held_out(labels, share, f"data.path={table.path}")
+        train, test = np.arange(len(labels)), None
+    split_here = test is None
+    if test is None:
+        kept, held = some_held_out(labels[train], share, f"data.path={table.path}")
+        train, test = train[kept], train[held]
 
     truth = None
     if "true_label" in values:
@@ -209,12 +215,10 @@ def _sheet(table: Table, roles: dict[str, str], share: float | None) -> Sheet:
         names = [values["client"][row] for row in train]
         spelled = one_spelling(sorted(set(names)), f"data.path={table.path}: client")
         clients, holder = numbered([spelled[name] for name in names])
-    return Sheet(classes, labels, truth, clients, holder, train, test)
+    return Sheet(classes, labels, truth, clients, holder, train, test, split_here)
 
 
-def _by_words(
-    table: Table, words: list[str], labels: Rows, share: float | None
-) -> tuple[Rows, Rows]:
+def _by_words(table: Table, words: list[str]) -> tuple[Rows, Rows | None]:
     """Training and test rows; rows of a validation split are left out where there is a test."""
     for row, word in enumerate(words):
         if not is_split(word):
@@ -227,8 +231,7 @@ def _by_words(
         raise table.malformed("no row has split train")
     tested = test_name(low, f"data.path={table.path}")
     if tested is None:
-        kept, held = some_held_out(labels[train], share, f"data.path={table.path}")
-        return train[kept], train[held]
+        return train, None
     return train, np.array([row for row, word in enumerate(low) if word == tested], dtype=np.int64)
 
 
