@@ -165,6 +165,14 @@ def test_files_that_are_no_archive_are_refused(file: Path, tmp_path: Path) -> No
         load(file)
 
 
+def test_numbers_that_no_sample_has_are_said(file: Path) -> None:
+    (note,) = load(file, x=VECTORS, y=Y * 5).notes
+    assert note.startswith("classes without a sample: 4 of 6 (1, 2, 3, …)")
+    names = np.array([f"kind {number}" for number in range(6)])
+    assert load(file, x=VECTORS, y=Y * 5, classes=names).notes == ()
+    assert load(file, x=VECTORS, y=Y).notes == ()
+
+
 def test_vectors_are_never_cropped(file: Path) -> None:
     np.savez(file, x=VECTORS, y=Y)
     options = {"source": "npz", "path": file, "augment": {"flip": True}}

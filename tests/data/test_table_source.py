@@ -86,6 +86,33 @@ def test_an_image_that_is_not_there_is_left_out(pictures: Path) -> None:
     assert " (pics/3.png: there is no such file)" in listener.said("cannot be read")
 
 
+def test_images_that_are_listed_twice_are_said(pictures: Path) -> None:
+    listener = Listener()
+    rows = [row | {"split": "train" if n < 15 else "test"} for n, row in enumerate(ROWS)]
+    table(write(pictures / "list.csv", rows), listener, size=8)
+    assert not [note for note in listener.notes if "more than once" in note]
+    rows[18]["image"] = "pics/../pics/2.png"  # a dog to train
+    rows[4] |= {"image": "pics/3.png", "label": "dog"}  # a cat
+    rows[6]["image"] = "pics/8.png"
+    data = table(write(pictures / "list.csv", rows), listener, size=8)
+    assert len(data.train) + len(data.test) == 20, "all of them stay"
+    assert listener.said("more than once") == (
+        "images that are listed more than once: 3 (pics/2.png, pics/3.png, pics/8.png), 1 of them "
+        "both to train and to test, 1 under different labels"
+    )
+
+
+@pytest.mark.parametrize("images", [True, False])
+def test_numbers_written_in_several_ways_are_said(pictures: Path, images: bool) -> None:
+    ways = ["1", "1.0", "01", "2", "one", "0.5"]
+    rows = ROWS * 3 if images else vectors(60)
+    rows = [row | {"label": ways[n % 6]} for n, row in enumerate(rows)]
+    listener = Listener()
+    data = table(write(pictures / "list.csv", rows), listener, size=8 if images else None)
+    assert len(data.classes) == 6
+    assert "is written: 01 and 1 and 1.0; they" in listener.said("how a number is written")
+
+
 def test_all_columns_of_numbers_are_features(tmp_path: Path) -> None:
     rows = [row | {"comment": "none"} for row in vectors()]
     data = table(write(tmp_path / "t.csv", rows))

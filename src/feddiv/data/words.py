@@ -1,15 +1,19 @@
 """Names that people give to the parts of a data set."""
 
+import re
 import unicodedata
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Final
 
+from feddiv.data.images.catalogue import some
 from feddiv.errors import UserError
 from feddiv.printable import shown
 
 TRAIN: Final = ("train", "training")
 # The first of these that is there is the test set.
 TEST: Final = ("test", "testing", "val", "valid", "validation")
+NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 
 
 def is_train(name: str) -> bool:
@@ -44,6 +48,18 @@ def is_utf8(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def number_notes(classes: Iterable[str]) -> list[str]:
+    """A line where classes differ only in how a number is written, as 1, 1.0 and 01."""
+    by_value: dict[Decimal, list[str]] = {}
+    for name in classes:
+        if NUMBER.fullmatch(name):
+            by_value.setdefault(Decimal(name), []).append(name)
+    alike = [" and ".join(names) for names in by_value.values() if len(names) > 1]
+    if not alike:
+        return []
+    return [f"classes that differ only in how a number is written: {some(alike)}; they stay apart"]
 
 
 def one_spelling(names: Iterable[str], what: str) -> dict[str, str]:

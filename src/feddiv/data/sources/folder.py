@@ -14,7 +14,7 @@ from feddiv.data.images.own import own_catalogue
 from feddiv.data.options import DataOptions
 from feddiv.data.splitting import Rows
 from feddiv.data.tree import Parts, Tree
-from feddiv.data.words import composed, is_split, is_train, one_spelling, test_name
+from feddiv.data.words import composed, is_split, is_train, number_notes, one_spelling, test_name
 from feddiv.errors import UserError
 
 TAKES: Final = frozenset({"path", "test_share", "size", "channels", "layout", "follow_links"})
@@ -54,6 +54,7 @@ def load(options: DataOptions) -> Catalogue:
         raise UserError(
             f"data.path={tree.root}: only one class, {classes[0]}; at least 2 are needed"
         )
+    notes += number_notes(classes)
     notes += _odd_classes(tree, layout, train_folder, test_folder, train, test)
     clients, holder = _clients(train, layout)
     return own_catalogue(

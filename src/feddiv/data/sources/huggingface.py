@@ -198,9 +198,9 @@ def _labels(
                 raise UserError(f"{where}: {name} row {wrong[0]} has no label")
     else:
         texts = []
-        for each in values.values():  # one may be spelled otherwise than the other
-            spelled = one_spelling(sorted({str(value) for value in each}), f"{where}: class")
-            texts += [spelled[str(value)] for value in each]
+        for given in values.values():  # one may be spelled otherwise than the other
+            spelled = one_spelling(sorted({str(value) for value in given}), f"{where}: class")
+            texts += [spelled[str(value)] for value in given]
         classes, flat = numbered(texts)
         parts = np.split(flat, np.cumsum([len(each) for each in values.values()])[:-1])
         numbers = dict(zip(values, parts, strict=True))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 
 from feddiv.data.archives import Arrays, described, read_npz
+from feddiv.data.images.catalogue import some
 from feddiv.data.options import DataOptions
 from feddiv.data.splitting import FIFTH, Rows, hold_out
 from feddiv.data.statistics import feature_statistics, image_statistics
@@ -80,6 +81,7 @@ def build_dataset(arrays: Arrays, name: str, test_share: float | None) -> Datase
         std=std,
         augment=Augment(),
         truth=None if truth is None else torch.from_numpy(truth),
+        notes=_gaps(arrays, classes, labels),
     )
 
 
@@ -141,6 +143,18 @@ def _labels(arrays: Arrays) -> tuple[tuple[str, ...], dict[str, Rows]]:
     if len(classes) < 2:
         raise Malformed(f"only {len(classes)} class, at least 2 are needed")
     return classes, {name: _numbers(name, array, classes) for name, array in given.items()}
+
+
+def _gaps(arrays: Arrays, classes: tuple[str, ...], labels: dict[str, Rows]) -> tuple[str, ...]:
+    """A line about numbers below the largest label that no sample has; names are meant so."""
+    used = np.unique(np.concatenate(list(labels.values())))
+    if "classes" in arrays or len(used) == len(classes):
+        return ()
+    unused = [name for number, name in enumerate(classes) if number not in set(used.tolist())]
+    return (
+        f"classes without a sample: {len(unused):,} of {len(classes):,} ({some(unused)}); integer "
+        "labels count classes from 0",
+    )
 
 
 def _numbers(name: str, array: npt.NDArray[Any], classes: tuple[str, ...]) -> Rows:

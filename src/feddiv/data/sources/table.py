@@ -1,5 +1,6 @@
 """Somebody's own samples, listed in a table: paths of images, or feature vectors, and labels."""
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -22,6 +23,7 @@ from feddiv.data.words import (
     is_split,
     is_train,
     is_utf8,
+    number_notes,
     one_spelling,
     test_name,
 )
@@ -116,7 +118,29 @@ def _images(table: Table, roles: dict[str, str], options: DataOptions) -> Catalo
         clients=sheet.clients,
         holder=sheet.holder,
         split_here=sheet.split_here,
+        notes=number_notes(sheet.classes) + _repeated(paths, sheet),
     )
+
+
+def _repeated(paths: list[str], sheet: Sheet) -> list[str]:
+    """A line about images that are listed more than once."""
+    places = [os.path.normpath(path) for path in paths]
+    label_of: dict[str, int] = {}
+    twice, doubtful = set(), set()
+    for row in (*sheet.train.tolist(), *sheet.test.tolist()):
+        place, label = places[row], int(sheet.labels[row])
+        if place in label_of:
+            twice.add(place)
+        if label_of.setdefault(place, label) != label:
+            doubtful.add(place)
+    if not twice:
+        return []
+    learned, tested = ({places[row] for row in rows} for rows in (sheet.train, sheet.test))
+    return [
+        f"images that are listed more than once: {len(twice):,} ({some(sorted(twice))}), "
+        f"{len(learned & tested):,} of them both to train and to test, {len(doubtful):,} under "
+        "different labels"
+    ]
 
 
 def _features(table: Table, roles: dict[str, str], options: DataOptions) -> Dataset:
@@ -137,7 +161,7 @@ def _features(table: Table, roles: dict[str, str], options: DataOptions) -> Data
         truth=truth,
         clients=sheet.clients,
         holder=None if sheet.holder is None else torch.from_numpy(sheet.holder),
-        notes=(_said(table, roles, columns),),
+        notes=(_said(table, roles, columns), *number_notes(sheet.classes)),
     )
 
 
