@@ -185,6 +185,23 @@ def test_paths_of_every_section_mean_the_same_elsewhere(
     assert load_experiment(found) == found
 
 
+@pytest.mark.parametrize(
+    ("key", "choice"),
+    [
+        ("data.path", "data.source=folder"),
+        ("data.draw", "seed=1"),
+        ("model.weights", "model.name=resnet18"),
+        ("noise.path", "noise.name=human"),
+        ("noise.path", "noise.name=open_set"),
+        ("partition.path", "partition.name=annotator"),
+    ],
+)
+def test_an_empty_path_is_not_the_current_folder(key: str, choice: str) -> None:
+    with pytest.raises(UserError, match=rf"^{key}='': is empty"):
+        load_experiment(None, [choice, f"{key}="])
+    assert load_experiment(None, [choice, f"{key}=."])
+
+
 def test_an_unknown_key_in_a_list_of_kinds_names_what_is_allowed() -> None:
     with pytest.raises(UserError) as caught:
         load_experiment(None, ["noise.name=mixed", 'noise.kinds=["none", {name="pair", rate=1}]'])

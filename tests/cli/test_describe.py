@@ -67,6 +67,12 @@ def test_describe_says_that_images_are_prepared_and_knows_no_quality(command, tm
     assert [client["kind"] for client in json.loads(outcome.out)["clients"]] == ["", ""]
 
 
+@pytest.mark.parametrize(("clients", "middle"), [(3, "392"), (4, "287.5")])
+def test_the_median_of_an_even_number_of_clients_lies_between_two(command, clients, middle):
+    sizes = ["partition.name=quantity", f"clients.count={clients}"]
+    assert f"median {middle})" in command("data", "describe", "quickstart", *sizes).out
+
+
 def test_names_do_nothing_to_the_terminal(command, tmp_path):
     odd = "cat\x1b[31m\nred"
     for client in ("north\x1b[2J", "south"):

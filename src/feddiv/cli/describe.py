@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from statistics import median
 
 from rich.console import Console
 from rich.table import Table
@@ -69,12 +70,12 @@ def _share(value: float | None) -> str:
 
 def _summary(held: Holdings) -> list[str]:
     sizes = sorted(client.samples for client in held.clients)
-    middle = sizes[len(sizes) // 2]
+    middle = f"{median(sizes):,.1f}".removesuffix(".0")
     kind = "true classes" if held.by_truth else "given labels, for the true classes are not known"
     lines = [
         "",
         f"{held.dataset}: {held.samples:,} samples at {len(sizes)} clients ({sizes[0]:,} to "
-        f"{sizes[-1]:,}, median {middle:,}), {held.unheld:,} samples at none",
+        f"{sizes[-1]:,}, median {middle}), {held.unheld:,} samples at none",
         f"Classes are counted by {kind}.",
     ]
     if held.held_out:

@@ -1,12 +1,11 @@
 """Which data to use, as the user writes it."""
 
-from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from feddiv.data.transform import Augment
-from feddiv.options import Options
+from feddiv.options import GivenPath, Options
 
 
 class Columns(Options):
@@ -53,12 +52,12 @@ class DataOptions(Options):
     """
 
     source: str = "digits"
-    path: Path | None = Field(default=None, strict=False)
+    path: GivenPath | None = None
     augment: Augment | None = None
     images: int | None = Field(default=None, ge=1)
     subset: float | None = Field(default=None, gt=0, le=1)
     test_images: int | None = Field(default=None, ge=1)
-    draw: Path | None = Field(default=None, strict=False)
+    draw: GivenPath | None = None
     test_share: float | None = Field(default=None, ge=0, lt=1)
     size: int | None = Field(default=None, ge=4, le=4096)
     channels: Literal[1, 3] = 3

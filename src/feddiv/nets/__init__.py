@@ -1,7 +1,5 @@
 """Nets by name, or by the import path of somebody's own factory."""
 
-from pathlib import Path
-
 import torch
 from pydantic import Field, field_validator
 from torch import Tensor, nn
@@ -13,7 +11,7 @@ from feddiv.nets.mlp import MLP
 from feddiv.nets.net import Build, Net, NetSpec, Stem, use_channels_last
 from feddiv.nets.resnet import RESNETS
 from feddiv.nets.weights import read_weights, start_from, weights_sha256
-from feddiv.options import Options
+from feddiv.options import GivenPath, Options
 
 __all__ = ["NETS", "ForeignNet", "ModelOptions", "Net", "NetSpec", "build_net", "find_net"]
 
@@ -30,7 +28,7 @@ class ModelOptions(Options):
 
     name: str = "cnn"
     stem: Stem | None = None
-    weights: Path | None = Field(default=None, strict=False)
+    weights: GivenPath | None = None
     sha256: str | None = Field(default=None, pattern="^[0-9a-fA-F]{64}$")
 
     @field_validator("weights", mode="before")

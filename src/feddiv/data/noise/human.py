@@ -1,16 +1,15 @@
 """Labels that people gave: CIFAR-10N and CIFAR-100N."""
 
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from pydantic import Field
 
 from feddiv.data.cifar_n import KEYS, read_human_labels
 from feddiv.data.noise.contract import Corruption, Labels, NoiseOptions, Parts, labels_of
 from feddiv.data.store import Dataset
 from feddiv.data.teller import Teller
 from feddiv.errors import UserError
+from feddiv.options import GivenPath
 
 
 class Human(NoiseOptions):
@@ -22,7 +21,7 @@ class Human(NoiseOptions):
 
     name: Literal["human"] = "human"
     labels: Literal["aggre", "random1", "random2", "random3", "worse", "noisy"] | None = None
-    path: Path | None = Field(default=None, strict=False)
+    path: GivenPath | None = None
 
     @property
     def injects(self) -> bool:

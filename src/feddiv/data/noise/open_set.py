@@ -3,14 +3,12 @@
 import hashlib
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from PIL import Image
-from pydantic import Field
 from torch import Tensor
 
 from feddiv.data.noise.contract import (
@@ -25,6 +23,7 @@ from feddiv.data.sources import load_dataset
 from feddiv.data.store import Dataset
 from feddiv.data.teller import Teller
 from feddiv.errors import UserError
+from feddiv.options import GivenPath
 from feddiv.randomness import Streams
 
 MODES: Final = {1: "L", 3: "RGB"}  # by channels
@@ -39,7 +38,7 @@ class OpenSet(LevelOptions):
 
     name: Literal["open_set"] = "open_set"
     source: str = ""
-    path: Path | None = Field(default=None, strict=False)
+    path: GivenPath | None = None
 
     def corrupt(
         self,

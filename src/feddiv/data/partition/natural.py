@@ -1,7 +1,6 @@
 """Clients as the data has them."""
 
 from abc import abstractmethod
-from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,6 +10,7 @@ from feddiv.data.cifar_n import read_annotators
 from feddiv.data.partition.contract import Indices, PartitionOptions, Parts
 from feddiv.data.store import Dataset
 from feddiv.errors import UserError
+from feddiv.options import GivenPath
 
 
 class NaturalOptions(PartitionOptions):
@@ -79,7 +79,7 @@ class Annotator(NaturalOptions):
     name: Literal["annotator"] = "annotator"
     min_size: int = Field(default=100, ge=1)
     small: Literal["refuse", "drop"] = "drop"
-    path: Path | None = Field(default=None, strict=False)
+    path: GivenPath | None = None
 
     def holders(self, dataset: Dataset) -> tuple[Indices, tuple[str, ...]]:
         """The annotator of each sample, in the order of the training images."""
