@@ -1,8 +1,10 @@
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -11,7 +13,8 @@ import pytest
 import torch
 from tests.data.pictures import Listener, class_folders, load, picture
 
-from feddiv.data.images import assemble
+from feddiv import interrupts
+from feddiv.data.images import assemble, decode
 from feddiv.data.images.catalogue import Files
 from feddiv.data.images.decode import BLOCK
 from feddiv.data.images.pixel_store import PixelStore
@@ -228,8 +231,6 @@ def test_a_decoder_that_kills_its_process(files: Files, monkeypatch: pytest.Monk
                 os._exit(1)
             return super().content(row)
 
-    from feddiv.data.images import decode
-
     monkeypatch.setattr(decode, "_cores", lambda: 2)
     with pytest.raises(UserError, match=r"a process died while it decoded"):
         PixelStore(Deadly(files.root, files.names), 4, 3).make(Teller(), "images")
@@ -238,11 +239,35 @@ def test_a_decoder_that_kills_its_process(files: Files, monkeypatch: pytest.Monk
     assert store.opened().inputs[:, 0, 0, 0].tolist() == list(range(COUNT))
 
 
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_read_that_blocks_can_be_stopped(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    class Blocking(Files):
+        def content(self, row: int) -> Path:
+            if row == 3:
+                (tmp_path / "pipe").read_bytes()
+            return super().content(row)
+
+    monkeypatch.setattr(decode, "_cores", lambda: cores)
+    before = set(multiprocessing.active_children())
+    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM))
+    store = PixelStore(Blocking(files.root, files.names), 4, 3)
+    with interrupts.handled():
+        timer.start()
+        with pytest.raises(interrupts.Stopped), interrupts.allowed():
+            store.make(Teller(), "images")
+    assert set(multiprocessing.active_children()) == before
+    store = PixelStore(files, 4, 3)
+    store.make(Teller(), "images")  # nothing of it stands in the way
+    assert store.opened().inputs[:, 0, 0, 0].tolist() == list(range(COUNT))
+
+
 def test_one_process_and_several_give_the_same(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from feddiv.data.images import decode
-
     found = []
     for cores in (1, 3):
         monkeypatch.setenv("FEDDIV_CACHE", str(tmp_path / f"cache{cores}"))

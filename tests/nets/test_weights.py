@@ -122,6 +122,27 @@ def test_every_mismatch_is_named_by_its_key(tmp_path: Path, state: dict[str, Ten
     )
 
 
+def test_weights_with_another_stem_say_which(tmp_path: Path, state: dict[str, Tensor]) -> None:
+    path = written(tmp_path, state)
+    shapes = r"conv1\.weight is \(64, 3, 7, 7\), not \(64, 3, 3, 3\)"
+    with pytest.raises(
+        UserError, match=shapes + "; model.stem=imagenet begins as these weights do$"
+    ):
+        build_net(ModelOptions(name="resnet18", weights=path), COLOUR, 10)
+    grey = written(tmp_path, {**state, "conv1.weight": torch.zeros(64, 3, 3, 3)}, "small.pth")
+    with pytest.raises(UserError, match=r"; model\.stem=cifar begins as these weights do$"):
+        resnet18(grey)
+
+
+def test_weights_of_a_net_on_several_devices(tmp_path: Path, state: dict[str, Tensor]) -> None:
+    wrapped = {f"module.{key}": value for key, value in state.items()}
+    loaded = resnet18(written(tmp_path, {"state_dict": wrapped}, "parallel.pth")).state_dict()
+    assert torch.equal(loaded["layer4.1.conv2.weight"], state["layer4.1.conv2.weight"])
+    mixed = wrapped | {"aux.weight": torch.zeros(2)}
+    with pytest.raises(UserError, match=r"unexpected: module\.conv1\.weight"):
+        resnet18(written(tmp_path, mixed))
+
+
 def test_a_head_over_other_features_is_a_mismatch_not_a_head_to_replace(
     tmp_path: Path, state: dict[str, Tensor]
 ) -> None:

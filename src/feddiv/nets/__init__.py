@@ -1,5 +1,7 @@
 """Nets by name, or by the import path of somebody's own factory."""
 
+from collections.abc import Mapping
+
 import torch
 from pydantic import Field, field_validator
 from torch import Tensor, nn
@@ -9,8 +11,8 @@ from feddiv.nets.cnn import CNN
 from feddiv.nets.foreign import ForeignNet, import_net, in_one_line, with_features_and_head
 from feddiv.nets.mlp import MLP
 from feddiv.nets.net import Build, Net, NetSpec, Stem, use_channels_last
-from feddiv.nets.resnet import RESNETS
-from feddiv.nets.weights import read_weights, start_from, weights_sha256
+from feddiv.nets.resnet import RESNETS, stem_of
+from feddiv.nets.weights import read_weights, start_from, unwrapped, weights_sha256
 from feddiv.options import GivenPath, Options
 
 __all__ = ["NETS", "ForeignNet", "ModelOptions", "Net", "NetSpec", "build_net", "find_net"]
@@ -103,16 +105,26 @@ def build_net(
     use_channels_last(net)
     whole = with_features_and_head(options.name, net, samples, classes)
     if options.weights is not None:
+        weights = unwrapped(read_weights(options.weights, options.sha256), net)
         start_from(
             net,
-            read_weights(options.weights, options.sha256),
+            weights,
             _head_path(whole),
             told=f"model.weights={options.weights} does not fit model.name={options.name!r}",
+            hint=_stem_hint(options.name, weights, net),
             fresh_head=fresh_head,
         )
     elif options.sha256 is not None:
         raise UserError("model.sha256 says which file model.weights is, and that is not set")
     return whole.train()
+
+
+def _stem_hint(name: str, weights: Mapping[str, Tensor], net: nn.Module) -> str:
+    """What to set where weights that do not fit have another stem than the net."""
+    theirs, ours = stem_of(weights), stem_of(net.state_dict())
+    if theirs in (None, ours) or theirs not in find_net(name).stems:
+        return ""
+    return f"; model.stem={theirs} begins as these weights do"
 
 
 def _head_path(net: Net | ForeignNet) -> str | None:

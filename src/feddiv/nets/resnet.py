@@ -6,6 +6,7 @@ by default the stem of the federated noisy-label benchmarks: conv 3x3 with strid
 and PyTorch's default initialisation.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from feddiv.nets.net import Net, NetSpec, Stem, image_channels
 
+KERNELS: dict[Stem, int] = {"cifar": 3, "imagenet": 7}  # side of the first convolution
 STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # (width, stride of the stage's first block)
 
 
@@ -82,9 +84,9 @@ class ResNet(Net):
     ) -> None:
         super().__init__()
         if imagenet_stem:
-            self.conv1 = nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False)
+            self.conv1 = nn.Conv2d(channels, 64, KERNELS["imagenet"], 2, padding=3, bias=False)
         else:
-            self.conv1 = nn.Conv2d(channels, 64, 3, padding=1, bias=False)
+            self.conv1 = nn.Conv2d(channels, 64, KERNELS["cifar"], padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
         self.relu = nn.ReLU(inplace=True)
         self.maxpool = nn.MaxPool2d(3, stride=2, padding=1) if imagenet_stem else nn.Identity()
@@ -103,6 +105,13 @@ class ResNet(Net):
         for number in range(1, len(STAGES) + 1):
             maps = self.get_submodule(f"layer{number}")(maps)
         return maps.mean(dim=(2, 3))
+
+
+def stem_of(weights: Mapping[str, Tensor]) -> Stem | None:
+    """The stem that weights of a ResNet have, by their first convolution."""
+    first = weights.get("conv1.weight")
+    side = first.shape[-1] if first is not None and first.dim() == 4 else None
+    return next((stem for stem, kernel in KERNELS.items() if kernel == side), None)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from feddiv.data.pickles import read_torch_weights
 from feddiv.errors import UserError
 
 NAMED = 20  # keys of each kind that an error lists
+WRAPPER = "module."  # by torch.nn.DataParallel
 COUNTER = ".num_batches_tracked"  # of batch norm: older files and other formats have none
 
 
@@ -56,12 +57,29 @@ def _content(path: Path) -> bytes:
         raise UserError(f"model.weights={path}: cannot be read ({error.strerror})") from None
 
 
+def unwrapped(weights: dict[str, Tensor], net: nn.Module) -> dict[str, Tensor]:
+    """The weights by the names they had before DataParallel put its own in front of each."""
+    if any(
+        key.startswith(WRAPPER) for key in net.state_dict()
+    ):  # a net's own part may be so called
+        return weights
+    if not all(key.startswith(WRAPPER) for key in weights):
+        return weights
+    return {key.removeprefix(WRAPPER): value for key, value in weights.items()}
+
+
 def start_from(
-    net: nn.Module, weights: Mapping[str, Tensor], head: str | None, *, told: str, fresh_head: bool
+    net: nn.Module,
+    weights: Mapping[str, Tensor],
+    head: str | None,
+    *,
+    told: str,
+    hint: str,
+    fresh_head: bool,
 ) -> None:
     """Load weights into a net; the head at path `head` stays as drawn where classes differ.
 
-    With `fresh_head` it always does. `told` names file and net in errors.
+    With `fresh_head` it always does. `told` names file and net in errors, which end in `hint`.
     """
     own = net.state_dict()
     kept = _head_keys(own, weights, head, fresh=fresh_head)
@@ -77,7 +95,7 @@ def start_from(
     parts = {"missing": missing, "unexpected": unexpected, "shape": list(wrong.values())}
     faults = [f"{kind}: {_listed(keys)}" for kind, keys in parts.items() if keys]
     if faults:
-        raise UserError(f"{told}: {'; '.join(faults)}")
+        raise UserError(f"{told}: {'; '.join(faults)}{hint}")
     for key, value in taken.items():
         if not value.isfinite().all():
             raise UserError(f"{told}: {key} holds a value that is not finite")

@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ def farthest(*reaches: float | None) -> float | None:
     return max((reach for reach in reaches if reach is not None), default=None)
 
 
-def blocks(decoder: Decoder, first: int) -> Iterator[Block]:
+def blocks(decoder: Decoder, first: int) -> Generator[Block]:
     """Decode all blocks from this row on, by one process per core; they come in order."""
     starts = range(first, len(decoder.images), BLOCK)
     processes = min(_cores(), len(starts))
@@ -86,6 +86,7 @@ def blocks(decoder: Decoder, first: int) -> Iterator[Block]:
         return
     # A fork shares what is listed; elsewhere it may not be safe and a copy is sent.
     method = "fork" if sys.platform == "linux" else "spawn"
+    others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(
         processes, multiprocessing.get_context(method), _begin, (decoder,)
     ) as pool:
@@ -97,6 +98,10 @@ def blocks(decoder: Decoder, first: int) -> Iterator[Block]:
                     yield _result(decoder, *waiting.popleft())
             while waiting:
                 yield _result(decoder, *waiting.popleft())
+        except BaseException:  # they leave signals to us, and one may wait for a disk forever
+            for process in set(multiprocessing.active_children()) - others:
+                process.kill()
+            raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

@@ -13,7 +13,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -175,16 +175,17 @@ class PixelStore:
         progress = self._begun(part)
         saved = time.monotonic()
         decoder = Decoder(self.images, part, self.side, self.channels)
-        for block in blocks(decoder, progress.done):
-            progress.done = block.end
-            progress.counts += block.counts
-            progress.unreadable |= block.unreadable
-            progress.reach = farthest(progress.reach, block.reach)
-            report(progress.done)
-            if time.monotonic() - saved > SAVED_EVERY:
-                settle(part)
-                write_json(notes, progress.tree())
-                saved = time.monotonic()
+        with closing(blocks(decoder, progress.done)) as decoded:
+            for block in decoded:
+                progress.done = block.end
+                progress.counts += block.counts
+                progress.unreadable |= block.unreadable
+                progress.reach = farthest(progress.reach, block.reach)
+                report(progress.done)
+                if time.monotonic() - saved > SAVED_EVERY:
+                    settle(part)
+                    write_json(notes, progress.tree())
+                    saved = time.monotonic()
         if len(progress.unreadable) == len(self.images):
             row, reason = next(iter(progress.unreadable.items()))
             raise UserError(
