@@ -12,7 +12,7 @@ import feddiv
 from feddiv import interrupts
 from feddiv.cli.arguments import What, split_arguments
 from feddiv.cli.data import data
-from feddiv.errors import Diverged, UserError, WorkerLost
+from feddiv.errors import Diverged, TooFew, UserError, WorkerLost
 
 if TYPE_CHECKING:
     from feddiv.cli.progress import Quiet
@@ -117,7 +117,7 @@ def _watched(job: "Callable[[Quiet], Run]", *, quiet: bool) -> None:
             watcher.close()
             typer.echo(f"feddiv: training diverged: {reason}; {watcher.remains()}", err=True)
             raise typer.Exit(1) from None
-        except (WorkerLost, OSError) as reason:
+        except (WorkerLost, TooFew, OSError) as reason:
             watcher.close()
             typer.echo(f"feddiv: {reason}; {watcher.whereabouts()}", err=True)
             raise typer.Exit(1) from None

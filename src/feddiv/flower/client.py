@@ -1,6 +1,6 @@
 """The ClientApp of a site: its node config says where its data and its folder are."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,18 @@ KEYS = ("data-path", "site-path", "partition-id", "num-partitions", "allow-net")
 
 def client_app() -> ClientApp:
     """A ClientApp that takes part in any run of feddiv with the data that its node has."""
+    return app_of(lambda context: site_of(context.node_config, context.run_config))
+
+
+def app_of(site: Callable[[Context], Site]) -> ClientApp:
+    """A ClientApp whose node acts as this site."""
     app = ClientApp()
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
         """Every message of a run: what it asks for is in its task."""
         try:
-            answer = site_of(context.node_config, context.run_config).answer(message.content)
+            answer = site(context).answer(message.content)
         except UserError as problem:
             answer = problem_records(" ".join(str(problem).split()))
         return Message(answer, reply_to=message)

@@ -79,7 +79,7 @@ def execute(
     experiment = prepared.experiment
     method = prepared.workspace.method
     method.shelf = FileShelf(folder.path / FOLDER / NETS)
-    carried = (carrier or _on_this_machine(workers))(prepared, folder)
+    carried = (carrier or on_this_machine(workers))(prepared, folder)
     with handled(), closing(carried) as federation:
         recorder = Recorder(prepared, folder, federation, listener)
         if checkpoint is not None:
@@ -126,7 +126,7 @@ def finished_run(experiment: Experiment, folder: RunFolder) -> Run:
     return Run(experiment, folder.path, summary, folder.rounds(), assessment)
 
 
-def _on_this_machine(workers: int | None) -> Carrier:
+def on_this_machine(workers: int | None) -> Carrier:
     """Worker processes, but for one process where there is a GPU to drive or none were wanted."""
 
     def federation(prepared: Prepared, folder: RunFolder) -> Federation:
