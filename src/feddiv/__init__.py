@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from feddiv.config import Experiment, Overrides, Source, load_experiment
     from feddiv.data.sources.python import Clients
+    from feddiv.federation.contract import Federation
     from feddiv.learning.filter import FilterOptions, NoiseFilter
     from feddiv.learning.score import label_scores
     from feddiv.runs.experiment import Watcher
     from feddiv.runs.model import TrainedModel
-    from feddiv.federation.contract import Federation
     from feddiv.runs.prepare import Prepared
     from feddiv.runs.record import RunFolder
     from feddiv.runs.run import Carrier, Run

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from feddiv.errors import TooFew, UserError
+from feddiv.federation.contract import Federation
 from feddiv.flower import needs_flower
 from feddiv.interrupts import allowed
 from feddiv.runs.prepare import Prepared
@@ -51,7 +52,7 @@ def check_simulation(source: str, workers: int | None) -> None:
         )
 
 
-def simulated(prepared: Prepared, folder: RunFolder) -> Any:
+def simulated(prepared: Prepared, folder: RunFolder) -> Federation:
     """The federation of a run whose clients are on Ray; it ends with the engine."""
     options = prepared.experiment.federation
     assert isinstance(options, FlowerSimulation)
@@ -131,9 +132,8 @@ class Engine:
 
         clients = {"num_cpus": self.options.cpus, "num_gpus": self.options.gpus}
         ray = {"logging_level": "error", "log_to_driver": False}
-        run_simulation(
-            server, app_of(site), self.count, backend_config={"client_resources": clients, "init_args": ray}
-        )
+        config: Any = {"client_resources": clients, "init_args": ray}
+        run_simulation(server, app_of(site), self.count, backend_config=config)
 
     def get_nodes(self) -> Iterable[Any]:
         """All nodes, once there are."""

@@ -16,6 +16,7 @@ from feddiv.federation.in_process import InProcess
 from feddiv.federation.memory import FileShelf
 from feddiv.federation.workers import Workers, usable_workers
 from feddiv.interrupts import handled
+from feddiv.learning.average import Weights
 from feddiv.randomness import Streams
 from feddiv.runs.checkpoint import FOLDER, NETS, Checkpoint
 from feddiv.runs.evaluate import evaluation_of
@@ -26,7 +27,7 @@ from feddiv.runs.record import RunFolder
 from feddiv.runs.recorder import Recorder
 from feddiv.runs.summary import Closing, summarise
 
-Listener = Callable[[Record], None]
+Listener = Callable[[Record, Weights], None]
 # Whoever carries the messages of a run; without one they stay in processes of this machine.
 Carrier = Callable[[Prepared, RunFolder], Federation]
 
@@ -66,7 +67,7 @@ def _number(value: object) -> float:
 def execute(
     prepared: Prepared,
     folder: RunFolder,
-    listener: Listener = lambda line: None,
+    listener: Listener = lambda line, weights: None,
     *,
     workers: int | None = None,
     checkpoint: Checkpoint | None = None,
