@@ -12,9 +12,10 @@ app = ClientApp()
 def train(message, context):
     (model := net()).load_state_dict(message.content["arrays"].to_torch_state_dict())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.03, momentum=0.5)
-    for images, labels in DataLoader(dataset := data(context), 10, shuffle=True):
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model(images), labels).backward()
-        optimizer.step()
+    for _ in range(5):
+        for images, labels in DataLoader(dataset := data(context), 10, shuffle=True):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(images), labels).backward()
+            optimizer.step()
     arrays, metrics = ArrayRecord(model.state_dict()), MetricRecord({"num-examples": len(dataset)})
     return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)

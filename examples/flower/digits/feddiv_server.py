@@ -9,9 +9,9 @@ app = ServerApp()
 
 @app.main()
 def main(grid, context):
-    settings = {"train.epochs": 2, "warmup.iterations": 2, "train.lr": 0.03}
+    training = {"train.epochs": 5, "train.lr": 0.03, "warmup.iterations": 2}
     strategy = Strategy(
-        "feddiv", model=net, classes=10, input_shape=(1, 8, 8), sites=3, settings=settings
+        "feddiv", model=net, classes=10, input_shape=(1, 8, 8), sites=3, settings=training
     )
     strategy.start(
         grid,

@@ -127,9 +127,8 @@ class AppData:
             )
         wanted = described(experiment.data)
         own = as_they_are(self.data(), wanted.classes, self.each, "data")
-        return held(
-            own, wanted, experiment, client if self.place is None else self.place, str, "data"
-        )
+        number = client if self.place is None else self.place
+        return held(own, wanted, experiment, number, str, "data")
 
 
 def held(

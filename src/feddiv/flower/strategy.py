@@ -65,6 +65,7 @@ class Strategy(flower.Strategy):
             "data.classes": names,
             "data.shape": list(input_shape),
             "model.name": _name(model),
+            "against": (),
         }
         if self.settings.setdefault("method.name", method) != method:
             raise UserError(f"method.name={self.settings['method.name']}: it is {method} here")
@@ -95,13 +96,8 @@ class Strategy(flower.Strategy):
         watcher = _Rounds(evaluate_fn, initial_arrays)
         with TemporaryDirectory(prefix="feddiv-") as scratch:
             folder = RunFolder(Path(scratch) / "run" if self.out is None else Path(self.out))
-            run_experiment(
-                experiment,
-                folder,
-                watcher,
-                carrier=_begun_with(initial, grid, watcher),
-                net=self.model,
-            )
+            carrier = _begun_with(initial, grid, watcher)
+            run_experiment(experiment, folder, watcher, carrier=carrier, net=self.model)
         return watcher.result
 
     def _experiment(self, rounds: int, timeout: float, *, own: bool) -> Experiment:
@@ -162,7 +158,7 @@ class _Rounds(Lines):
     def _evaluated(self, turn: int, arrays: ArrayRecord) -> None:
         metrics = None if self.evaluate is None else self.evaluate(turn, arrays)
         if metrics is not None:
-            log(INFO, "feddiv: evaluation %s: %s", turn, metrics)
+            self.say(f"evaluation after round {turn}: {dict(metrics)}")
             self.result.evaluate_metrics_serverapp[turn] = metrics
 
 
