@@ -1,6 +1,7 @@
 """The app's own net and data: digits, of which each node has some, many of them mislabelled."""
 
 import torch
+from flwr.app import MetricRecord
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.utils.data import TensorDataset
@@ -16,11 +17,10 @@ def net():
 def data(context):
     mine = torch.arange(300 + context.node_config["partition-id"], len(x), 3)
     chance = torch.Generator().manual_seed(0)
-    wrong = torch.rand(len(mine), generator=chance) < 0.4
-    guess = torch.randint(0, 10, (len(mine),), generator=chance)
-    return TensorDataset(x[mine], torch.where(wrong, guess, y[mine]))
+    guess = torch.randint(0, 25, (len(mine),), generator=chance)  # two fifths of them are used
+    return TensorDataset(x[mine], torch.where(guess < 10, guess, y[mine]))
 
 
-def accuracy(arrays):
+def evaluate(number, arrays):
     (model := net()).load_state_dict(arrays.to_torch_state_dict())
-    return {"accuracy": float((model(x[:300]).argmax(1) == y[:300]).float().mean())}
+    return MetricRecord({"accuracy": float((model(x[:300]).argmax(1) == y[:300]).float().mean())})

@@ -13,7 +13,7 @@ from feddiv.config import CHOICES, Experiment, load_experiment, parsed
 from feddiv.dotted import flat
 from feddiv.errors import UserError
 from feddiv.federation.flower.grid import FlowerFederation
-from feddiv.learning.average import Weights
+from feddiv.learning.average import StateDict
 from feddiv.report.picture import save_picture
 from feddiv.runs.experiment import Watcher, resume_experiment, run_experiment
 from feddiv.runs.loop import Record
@@ -51,8 +51,8 @@ def serve(grid: Grid, context: Context) -> Run:
     return result
 
 
-def on_grid(grid: Grid, tell: Callable[[str], None], initial: Weights | None = None) -> Carrier:
-    """Messages go over this Grid; models begin with the `initial` weights of their name."""
+def on_grid(grid: Grid, tell: Callable[[str], None], initial: StateDict | None = None) -> Carrier:
+    """Messages go over this Grid; the first model begins with the `initial` weights."""
 
     def federation(prepared: Prepared, folder: RunFolder) -> FlowerFederation:
         experiment = prepared.experiment

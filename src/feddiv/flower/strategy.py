@@ -26,7 +26,6 @@ from feddiv.runs.record import RunFolder
 from feddiv.runs.run import Carrier
 
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
-NET = "net"  # of a method's models, the one that starts from the app's own weights
 HEAD = ("turn", "round", "stage")
 # As in Flower's FedAvg all nodes train in every round, unless the settings say otherwise.
 USUAL: Mapping[str, Any] = {"clients.fraction": 1.0, "evaluation.name": "held_out"}
@@ -147,7 +146,8 @@ class _Rounds(Lines):
         """After a round."""
         self.round(line)
         result, turn = self.result, line["turn"]
-        result.arrays = ArrayRecord({key: each.cpu() for key, each in weights[NET].items()})
+        first = next(iter(weights.values()))  # which began with the app's own weights
+        result.arrays = ArrayRecord({key: each.cpu() for key, each in first.items()})
         measured = {key: line.get(key) for key in HeldOutEvaluation.measures}
         if evaluated := _numbers(measured):
             result.evaluate_metrics_clientapp[turn] = MetricRecord(evaluated)
@@ -168,10 +168,10 @@ def _numbers(line: Mapping[str, Any]) -> dict[str, Any]:
 
 def _begun_with(initial: StateDict, grid: Grid, watcher: Lines) -> Carrier:
     """Over this grid, once the weights are found to be the net's."""
-    carrier = on_grid(grid, watcher.say, {NET: initial})
+    carrier = on_grid(grid, watcher.say, initial)
 
     def federation(prepared: Prepared, folder: RunFolder) -> Federation:
-        fresh = prepared.workspace.make_model(NET, Streams(0))
+        fresh = prepared.workspace.make_model("net", Streams(0))
         for key in sorted({*fresh, *initial}):
             shapes = [tuple(each[key].shape) if key in each else None for each in (initial, fresh)]
             if shapes[0] != shapes[1]:

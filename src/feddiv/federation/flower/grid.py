@@ -61,8 +61,8 @@ class Network(Protocol):
 class FlowerFederation:
     """Sites that are reached through a Grid. `run` tells this run's memories from others'.
 
-    A site has `greeting` seconds to answer hello. Models begin with the `initial` weights of their
-    name, if there are any.
+    A site has `greeting` seconds to answer hello. The first model that is made begins with
+    the `initial` weights, if there are any.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class FlowerFederation:
         run: str,
         tell: Callable[[str], None] = lambda line: None,
         greeting: float = GREETING,
-        initial: Weights | None = None,
+        initial: StateDict | None = None,
     ) -> None:
         torch.set_num_threads(1)  # as everywhere: more would change the bits of an evaluation
         self.grid, self.workspace, self.options, self.run, self.tell = (
@@ -84,7 +84,7 @@ class FlowerFederation:
             run,
             tell,
         )
-        self.greeting, self.initial = greeting, initial or {}
+        self.greeting, self.initial = greeting, initial
         self.config = to_toml(experiment.from_anywhere())
         self.seats = Seats()
         self.versions: dict[int, str] = {}
@@ -304,8 +304,9 @@ class FlowerFederation:
 
     def make_model(self, name: str, rng: Streams) -> StateDict:
         """Freshly initialised weights, or those that the run was given."""
-        if name in self.initial:
-            return self.initial[name]
+        if self.initial is not None:
+            given, self.initial = self.initial, None
+            return given
         return self.workspace.make_model(name, rng)
 
     def evaluate(self, weights: Weights) -> npt.NDArray[np.float32]:
