@@ -114,7 +114,7 @@ def test_workers_are_rays(tmp_path: Path) -> None:
 def test_data_of_this_process_stay_in_it(tmp_path: Path) -> None:
     settings = {"federation.name": "flower_simulation", "data.source": "python"}
     with pytest.raises(UserError, match="stay in this process"):
-        feddiv.run(None or {}, settings, out=tmp_path / "run")
+        feddiv.run({}, settings, out=tmp_path / "run")
 
 
 @pytest.mark.parametrize(

@@ -246,7 +246,7 @@ def test_weights_of_another_net_are_refused_and_nothing_is_written(tmp_path: Pat
     out = tmp_path / "out"
     other = ArrayRecord(nn.Linear(8, CLASSES).state_dict())
 
-    with pytest.raises(UserError, match="initial_arrays: 1.bias has the shape None"):
+    with pytest.raises(UserError, match=r"initial_arrays: 1\.bias has the shape None"):
         strategy(out=out).start(grid_of(tmp_path), other, 3)
 
     assert not out.exists()
