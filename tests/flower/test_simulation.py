@@ -140,7 +140,7 @@ def test_says_how_to_get_what_is_missing(missing: str, said: str, tmp_path: Path
 
 
 def test_flowers_network_is_for_the_server_app(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="federation.name=flower: is for the server app"):
+    with pytest.raises(UserError, match=r"federation\.name=flower: is for the server app"):
         feddiv.run("quickstart", {"federation.name": "flower"}, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -153,5 +153,5 @@ def test_a_run_of_the_server_app_is_not_resumed_here(tmp_path: Path) -> None:
     for file in (run.folder / "checkpoint").glob("*.safetensors"):
         file.unlink()
 
-    with pytest.raises(UserError, match="federation.name=flower: is for the server app"):
+    with pytest.raises(UserError, match=r"federation\.name=flower: is for the server app"):
         feddiv.resume(run.folder)
