@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 
     from feddiv.config import Experiment, Overrides, Source, load_experiment
     from feddiv.data.sources.python import Clients
+    from feddiv.federation.contract import Federation
     from feddiv.learning.filter import FilterOptions, NoiseFilter
     from feddiv.learning.score import label_scores
     from feddiv.runs.experiment import Watcher
     from feddiv.runs.model import TrainedModel
-    from feddiv.runs.run import Run
+    from feddiv.runs.prepare import Prepared
+    from feddiv.runs.record import RunFolder
+    from feddiv.runs.run import Carrier, Run
 
 __all__ = [
     "Experiment",
@@ -106,6 +109,7 @@ def run(
         preset = Path(experiment).name.removesuffix(".toml")
     method = full_name(settled.method.name, settled.method.variant)
     label = f"{preset}-{method}-seed{settled.seed}"
+    _check_federation(settled, workers)
     if out is not None and str(out) in ("", "."):
         raise UserError(f"--out {str(out)!r}: name a folder of its own for the run")
     folder = RunFolder.new(label) if out is None else RunFolder(Path(out).expanduser())
@@ -115,6 +119,7 @@ def run(
         watcher or Watcher(),
         workers=_checked(workers),
         brought=brought(clients, test, classes),
+        carrier=_carrier(workers),
     )
     save_picture(result)
     return result
@@ -145,10 +150,39 @@ def resume(
         watcher or Watcher(),
         workers=_checked(workers),
         brought=brought(clients, test, classes),
+        carrier=_carrier(workers),
     )
     if not drawn:  # the picture comes last of all: where it is, nothing was left to do
         save_picture(result)
     return result
+
+
+def _check_federation(experiment: "Experiment", workers: int | None) -> None:
+    """Refuse at once what cannot carry the run's messages."""
+    if experiment.federation.name == "flower_simulation":
+        from feddiv.flower.simulation import check_simulation
+
+        check_simulation(experiment.data.source, workers)
+    elif experiment.federation.name != "local":
+        raise UserError(
+            f"federation.name={experiment.federation.name}: is for the server app, which "
+            "flwr run starts (docs/deployment.md); here it is local or flower_simulation"
+        )
+
+
+def _carrier(workers: int | None) -> "Carrier":
+    """Who carries a run's messages, as its own config says."""
+    from feddiv.runs.run import on_this_machine
+
+    def carrier(prepared: "Prepared", folder: "RunFolder") -> "Federation":
+        _check_federation(prepared.experiment, workers)
+        if prepared.experiment.federation.name == "local":
+            return on_this_machine(workers)(prepared, folder)
+        from feddiv.flower.simulation import simulated
+
+        return simulated(prepared, folder)
+
+    return carrier
 
 
 def _checked(workers: int | None) -> int | None:

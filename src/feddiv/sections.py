@@ -86,11 +86,18 @@ class Flower(FederationOptions):
 
 
 class FlowerSimulation(FederationOptions):
-    """Flower's simulation on Ray: every client of the draw is a node, with `cpus` cores each."""
+    """Flower's simulation on Ray: every client of the draw is a node.
+
+    A client at work takes `cpus` cores and `gpus` GPUs. `round_timeout`, `quorum` and `attempts`
+    are those of `flower`; here everybody has to answer, unless they say otherwise.
+    """
 
     name: Literal["flower_simulation"] = "flower_simulation"
     cpus: float = Field(1.0, gt=0)
+    gpus: float = Field(0.0, ge=0)
+    quorum: float = Field(1.0, gt=0, le=1)
     round_timeout: float = Field(3600.0, gt=0)
+    attempts: int = Field(1, ge=1)
 
 
 FEDERATIONS: Mapping[str, type[FederationOptions]] = {

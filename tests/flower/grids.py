@@ -84,7 +84,8 @@ class LocalGrid(Grid):
         if node not in self.nodes:
             return
         message = as_sent(message)
-        self.log.append((node, str(message.content["task"]["kind"])))  # type: ignore[index, call-overload]
+        if "task" in message.content:  # else it is not ours
+            self.log.append((node, str(message.content["task"]["kind"])))  # type: ignore[index, call-overload]
         context = Context(
             run_id=1,
             node_id=node,

@@ -13,7 +13,7 @@ from feddiv import interrupts
 from feddiv.cli.arguments import What, split_arguments
 from feddiv.cli.data import data
 from feddiv.cli.deploy import deploy
-from feddiv.errors import Diverged, UserError, WorkerLost
+from feddiv.errors import Diverged, TooFew, UserError, WorkerLost
 from feddiv.printable import shown
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _watched(job: "Callable[[Quiet], Run]", *, quiet: bool) -> None:
             watcher.close()
             typer.echo(f"feddiv: training diverged: {reason}; {watcher.remains()}", err=True)
             raise typer.Exit(1) from None
-        except (WorkerLost, OSError) as reason:
+        except (WorkerLost, TooFew, OSError) as reason:
             watcher.close()
             typer.echo(f"feddiv: {reason}; {watcher.whereabouts()}", err=True)
             raise typer.Exit(1) from None

@@ -63,6 +63,8 @@ def _chosen(labels: Rows, size: int, rng: np.random.Generator) -> Rows:
 
     Classes that are equally due are drawn among.
     """
+    if not size:
+        return np.empty(0, np.int64)
     order = rng.permutation(len(labels))
     classes, counts = np.unique(labels, return_counts=True)
     due = counts * size / max(len(labels), 1)

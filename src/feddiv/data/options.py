@@ -48,7 +48,8 @@ class DataOptions(Options):
 
     For data that stay at their sites the server says what they look like: `classes` are their names
     in order, `size` and `channels` describe images or `features` the length of vectors, `mean` and
-    `std` (one number, or one for each channel or feature) how they are normalised.
+    `std` (one number, or one for each channel or feature) how they are normalised. Where the sites'
+    own apps give what a net eats already, `shape` is that of a sample.
     """
 
     source: str = "digits"
@@ -67,5 +68,11 @@ class DataOptions(Options):
     hub: str | None = None
     classes: Annotated[tuple[str, ...], Field(strict=False)] | None = None
     features: int | None = Field(default=None, ge=1)
+    shape: (
+        Annotated[
+            tuple[Annotated[int, Field(ge=1)], ...], Field(strict=False, min_length=1, max_length=4)
+        ]
+        | None
+    ) = None
     mean: Annotated[tuple[float, ...], Field(strict=False)] | None = None
     std: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(strict=False)] | None = None

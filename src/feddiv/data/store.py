@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from feddiv.data.transform import Augment, Transform
+from feddiv.data.transform import AsTheyAre, Augment, Transform
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +50,7 @@ class Dataset:
     int64 [N]. `rows` says which of the source's training samples these are, int64 [N], or None for
     all of them in its order. Training images may be stored larger than the net's input: `window` is
     the height and width that is cut out of them. `notes` are lines for the owner of the data.
+    Where samples are what a net eats already, float32 of any shape, `own` is how they are seen.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Dataset:
     rows: Tensor | None = None
     window: tuple[int, int] | None = None
     notes: tuple[str, ...] = ()
+    own: AsTheyAre | None = None
 
     @property
     def origin(self) -> Tensor:
@@ -75,7 +77,7 @@ class Dataset:
     def input_shape(self) -> tuple[int, ...]:
         """One sample as a net sees it: (C,H,W) for images, (D,) for feature vectors."""
         shape = tuple(self.train.inputs.shape[1:])
-        if len(shape) != 3:
+        if len(shape) != 3 or self.own is not None:
             return shape
         height, width = self.window or shape[:2]
         return (shape[2], height, width)
@@ -83,6 +85,8 @@ class Dataset:
     @property
     def transform(self) -> Transform:
         """From stored rows of this data set to the input of a net."""
+        if self.own is not None:
+            return self.own
         return Transform(self.mean, self.std, self.augment, self.window)
 
     def held_by(self, clients: tuple[str, ...], holder: Tensor) -> "Dataset":

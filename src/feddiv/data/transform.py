@@ -5,13 +5,18 @@ everything, so cropping is one gather of whole pixel rows and normalising works 
 width x channels, which vectorise where rows of three channels would not.
 """
 
-from dataclasses import dataclass
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from feddiv.errors import UserError
 from feddiv.options import Options
 
 
@@ -82,6 +87,52 @@ class Transform:
             if self.augment.pad:
                 inputs = _crop(inputs, self.augment.pad, generator)
         return self.plain(inputs)
+
+
+@dataclass(frozen=True)
+class AsTheyAre(Transform):
+    """Samples of any shape that are what a net eats already: float32 [N, ...], never changed.
+
+    `each` is somebody's own random change to one sample, for training only.
+    """
+
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+    augment: Augment = field(default_factory=Augment)
+    each: Callable[[Tensor], Tensor] | None = None
+
+    def plain(self, inputs: Tensor) -> Tensor:
+        """The same."""
+        return inputs
+
+    def augmented(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
+        """Every sample changed on its own, by draws that start from the generator's."""
+        if self.each is None or not len(inputs):
+            return inputs
+        with _seeded(int(torch.randint(0, 2**62, (), generator=generator))):
+            changed = [torch.as_tensor(self.each(sample)) for sample in inputs]
+        if any(sample.shape != inputs.shape[1:] for sample in changed):
+            shapes = sorted({tuple(sample.shape) for sample in changed})
+            raise UserError(
+                f"train_transform gives samples of shape {shapes[0]}; "
+                f"they have to stay {tuple(inputs.shape[1:])}"
+            )
+        return torch.stack(changed).to(inputs)
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed every generator that a transform may draw from, inside the block."""
+    before, numpys = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            random.seed(seed)
+            np.random.seed(seed % 2**32)
+            yield
+    finally:
+        random.setstate(before)
+        np.random.set_state(numpys)
 
 
 def _flip(images: Tensor, generator: torch.Generator) -> Tensor:

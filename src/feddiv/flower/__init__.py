@@ -10,10 +10,15 @@ from feddiv.errors import UserError
 if TYPE_CHECKING:
     from feddiv.flower.client import client_app
     from feddiv.flower.server import serve
+    from feddiv.flower.strategy import Strategy
 
-__all__ = ["client_app", "serve"]
+__all__ = ["Strategy", "client_app", "serve"]
 
-_HOMES = {"client_app": "feddiv.flower.client", "serve": "feddiv.flower.server"}
+_HOMES = {
+    "Strategy": "feddiv.flower.strategy",
+    "client_app": "feddiv.flower.client",
+    "serve": "feddiv.flower.server",
+}
 
 
 def needs_flower() -> None:

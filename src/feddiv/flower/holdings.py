@@ -4,13 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+from torch import Tensor
 
 from feddiv.config import Experiment, to_toml, validated
 from feddiv.data import SOURCES, DataOptions, Dataset, Draw, Teller, load_dataset
 from feddiv.data.classes import in_these_classes
 from feddiv.data.held_out import FEWEST, with_held_out
 from feddiv.data.images.catalogue import Catalogue
+from feddiv.data.sources.python import as_they_are
 from feddiv.data.sources.sites import described
 from feddiv.errors import UserError
 from feddiv.presets import toml_tree
@@ -79,6 +82,11 @@ class OwnData:
                 "for sites that take part by partition-id"
             )
         wanted = described(experiment.data)
+        if wanted.own is not None:
+            raise UserError(
+                f"data-path={self.path}: the run has data.shape, it is for sites whose own app "
+                "gives their data (feddiv.flower.client_app(data=...))"
+            )
         options = self._options(experiment.data)
         own = load_dataset(options, Streams(experiment.seed), Teller(), with_test=False)
         own = in_these_classes(own, wanted.classes, f"data-path={self.path}")
@@ -97,6 +105,30 @@ class OwnData:
         takes = SOURCES[source].takes
         given = {key: value for key, value in images.items() if key in takes}
         return DataOptions(source=source, path=self.path, **given)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class AppData:
+    """The data of somebody's own Flower app: a data set of numbered items, or a loader over one.
+
+    `place` is the node's number in a simulation, where nothing else tells it again.
+    """
+
+    data: Callable[[], Any]
+    each: Callable[[Tensor], Tensor] | None
+    place: int | None
+
+    def load(self, experiment: Experiment, client: int) -> Held:
+        """All items as they are, by the names or numbers of the run's classes."""
+        if experiment.data.source != "sites" or experiment.data.shape is None:
+            raise UserError(
+                "data: the run is not for sites that bring what a net eats; it is started by "
+                "feddiv.flower.Strategy, or has data.source=sites and data.shape"
+            )
+        wanted = described(experiment.data)
+        own = as_they_are(self.data(), wanted.classes, self.each, "data")
+        number = client if self.place is None else self.place
+        return held(own, wanted, experiment, number, str, "data")
 
 
 def held(

@@ -13,6 +13,7 @@ from feddiv.config import CHOICES, Experiment, load_experiment, parsed
 from feddiv.dotted import flat
 from feddiv.errors import UserError
 from feddiv.federation.flower.grid import FlowerFederation
+from feddiv.learning.average import StateDict
 from feddiv.report.picture import save_picture
 from feddiv.runs.experiment import Watcher, resume_experiment, run_experiment
 from feddiv.runs.loop import Record
@@ -50,8 +51,8 @@ def serve(grid: Grid, context: Context) -> Run:
     return result
 
 
-def on_grid(grid: Grid, tell: Callable[[str], None]) -> Carrier:
-    """Messages go over this Grid."""
+def on_grid(grid: Grid, tell: Callable[[str], None], initial: StateDict | None = None) -> Carrier:
+    """Messages go over this Grid; the first model begins with the `initial` weights."""
 
     def federation(prepared: Prepared, folder: RunFolder) -> FlowerFederation:
         experiment = prepared.experiment
@@ -62,7 +63,9 @@ def on_grid(grid: Grid, tell: Callable[[str], None]) -> Carrier:
             raise UserError("federation.sites: say how many sites have to be there to begin")
         # Not a draw of the experiment: it tells this run's files at the sites from other runs'.
         token = secrets.token_hex(16)
-        return FlowerFederation(grid, prepared.workspace, experiment, options, token, tell)
+        return FlowerFederation(
+            grid, prepared.workspace, experiment, options, token, tell, initial=initial
+        )
 
     return federation
 

@@ -1,12 +1,15 @@
 """An experiment as a whole: its run, then the methods it is compared with on the same draw."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+
+from torch import nn
 
 from feddiv.config import Experiment, changed_options, load_experiment, validated
 from feddiv.data import Dataset, Draw, Teller
 from feddiv.errors import UserError
+from feddiv.learning.average import Weights
 from feddiv.methods.registry import full_name
 from feddiv.runs.loop import Record
 from feddiv.runs.prepare import Prepared, fitted, prepare
@@ -30,8 +33,12 @@ class Watcher(Teller):
     def goes_on(self, rounds: Sequence[Record]) -> None:
         """The run goes on after these rounds."""
 
+    def turned(self, line: Record, weights: Weights) -> None:
+        """A round of it is over, with this global model."""
+        self.round(line)
+
     def round(self, line: Record) -> None:
-        """A round of it is over: its line of rounds.jsonl."""
+        """The line of rounds.jsonl of a round that is over."""
 
     def ends(self, run: Run) -> None:
         """It is finished and written."""
@@ -45,15 +52,17 @@ def run_experiment(
     workers: int | None = None,
     brought: Dataset | None = None,
     carrier: Carrier | None = None,
+    net: Callable[[], nn.Module] | None = None,
 ) -> Run:
     """Run it, then each method of `against` in `folder/against/NAME`.
 
     Everything is prepared before anything is written, so a user's error leaves no trace. `brought`
-    are data that no source loads, `carrier` who carries the messages if not this machine.
+    are data that no source loads, `carrier` who carries the messages if not this machine, `net`
+    makes a net that the caller brings.
     """
-    main = prepare(experiment, teller=watcher, brought=brought)
+    main = prepare(experiment, teller=watcher, brought=brought, net=net)
     rivals = {
-        name: (fitted(rival, main.dataset, main.draw), folder.inside("against", name))
+        name: (fitted(rival, main.dataset, main.draw, net=net), folder.inside("against", name))
         for name, rival in rivals_of(main.experiment).items()
     }
     watcher.opens(folder.path)
@@ -140,7 +149,7 @@ def _started(
     watcher.starts(name, prepared, folder)
     try:
         folder.begin(prepared.experiment, prepared.draw)
-        run = execute(prepared, folder, watcher.round, workers=workers, carrier=carrier)
+        run = execute(prepared, folder, watcher.turned, workers=workers, carrier=carrier)
     except UserError:
         folder.discard()
         raise
@@ -168,7 +177,7 @@ def _resumed(
     run = execute(
         prepared,
         folder,
-        watcher.round,
+        watcher.turned,
         workers=workers,
         checkpoint=checkpoint,
         carrier=carrier,

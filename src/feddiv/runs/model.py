@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from feddiv.data import Augment, Transform
+from feddiv.data.transform import AsTheyAre
 from feddiv.errors import UserError
 from feddiv.files import Unreadable, load_tensors, save_tensors, tensors_hash
 from feddiv.learning.average import StateDict, Weights
@@ -33,6 +34,7 @@ class ModelCard:
     std: tuple[float, ...]
     method: dict[str, Any]
     stem: Stem | None = None
+    as_they_are: bool = False  # samples are what the net eats already
 
 
 def save_weights(path: Path, weights: Weights, card: ModelCard) -> None:
@@ -56,12 +58,15 @@ class TrainedModel:
     """A trained model, ready to predict.
 
     Give raw samples as the data source has them: uint8 images [N, H, W, C] or float feature
-    vectors [N, D]; normalisation is part of the model.
+    vectors [N, D]; normalisation is part of the model. Where the clients brought what their net
+    eats, give that: float [N, ...].
     """
 
     def __init__(self, card: ModelCard, nets: dict[str, nn.Module]) -> None:
         self.card, self.classes, self.nets = card, card.classes, nets
-        self._transform = Transform(card.mean, card.std, Augment())
+        self._transform = (
+            AsTheyAre() if card.as_they_are else Transform(card.mean, card.std, Augment())
+        )
         kind = method_class(card.method["name"])
         options = kind.Options.model_validate(card.method)
         self._method = kind(options, TrainOptions(), Budget(1, 1.0, 0))
@@ -83,7 +88,7 @@ class TrainedModel:
     def _checked(self, inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
         shape = self.card.input_shape
         wanted: tuple[int, ...]
-        if len(shape) == 1:
+        if len(shape) == 1 or self.card.as_they_are:
             wanted, dtype = shape, "float32"
             ready = inputs.astype(np.float32) if inputs.dtype.kind == "f" else inputs
         else:

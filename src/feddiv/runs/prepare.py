@@ -1,6 +1,9 @@
 """From an experiment to something that can run, before anything is written."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+
+from torch import nn
 
 from feddiv.config import Experiment
 from feddiv.data import Dataset, Draw, Teller, load_dataset, make_draw
@@ -33,16 +36,17 @@ def prepare(
     draw: Draw | None = None,
     teller: Teller | None = None,
     brought: Dataset | None = None,
+    net: Callable[[], nn.Module] | None = None,
 ) -> Prepared:
     """Everything that can go wrong before a run, before anything is written.
 
-    `draw` is that of a run to go on with, `brought` data that no source loads; `teller` is told
-    how the data is made ready.
+    `draw` is that of a run to go on with, `brought` data that no source loads, `net` makes a net
+    that the caller brings; `teller` is told how the data is made ready.
     """
     begun = draw is not None
     if not begun:
         experiment = experiment.model_copy(update={"model": experiment.model.pinned()})
-    return fitted(experiment, *drawn(experiment, draw, teller, brought), begun=begun)
+    return fitted(experiment, *drawn(experiment, draw, teller, brought), begun=begun, net=net)
 
 
 def drawn(
@@ -112,7 +116,12 @@ def _kept_out(draw: Draw, experiment: Experiment, streams: Streams) -> Draw:
 
 
 def fitted(
-    experiment: Experiment, dataset: Dataset, draw: Draw, *, begun: bool = False
+    experiment: Experiment,
+    dataset: Dataset,
+    draw: Draw,
+    *,
+    begun: bool = False,
+    net: Callable[[], nn.Module] | None = None,
 ) -> Prepared:
     """The experiment on data and a draw that are at hand, once a net is found to fit them.
 
@@ -132,6 +141,7 @@ def fitted(
         device=find_device(experiment.device),
         precision=experiment.precision,
         compiled=experiment.compile,
+        factory=net,
     )
     if begun:
         workspace.check_net()

@@ -203,6 +203,7 @@ class RunFolder:
             mean=dataset.mean,
             std=dataset.std,
             method=experiment.method.model_dump(mode="json"),
+            as_they_are=dataset.own is not None,
         )
         save_weights(self.path / name, weights, card)
 

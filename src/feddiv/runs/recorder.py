@@ -20,7 +20,7 @@ class Recorder:
         prepared: Prepared,
         folder: RunFolder,
         federation: Federation,
-        listener: Callable[[Record], None],
+        listener: Callable[[Record, Weights], None],
     ) -> None:
         self.prepared, self.folder, self.federation = prepared, folder, federation
         self.listener = listener
@@ -56,7 +56,7 @@ class Recorder:
         if accuracy is not None and accuracy > self.best:
             self.best = accuracy
             self.folder.save_model("best.safetensors", weights, self.prepared)
-        self.listener(line)
+        self.listener(line, weights)
 
     def cut(self, cut: Cut) -> None:
         """The run can be cut here; write a checkpoint if it is time for one."""

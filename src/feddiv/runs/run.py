@@ -16,6 +16,7 @@ from feddiv.federation.in_process import InProcess
 from feddiv.federation.memory import FileShelf
 from feddiv.federation.workers import Workers, usable_workers
 from feddiv.interrupts import handled
+from feddiv.learning.average import Weights
 from feddiv.randomness import Streams
 from feddiv.runs.checkpoint import FOLDER, NETS, Checkpoint
 from feddiv.runs.evaluate import evaluation_of
@@ -26,7 +27,7 @@ from feddiv.runs.record import RunFolder
 from feddiv.runs.recorder import Recorder
 from feddiv.runs.summary import Closing, summarise
 
-Listener = Callable[[Record], None]
+Listener = Callable[[Record, Weights], None]
 # Whoever carries the messages of a run; without one they stay in processes of this machine.
 Carrier = Callable[[Prepared, RunFolder], Federation]
 
@@ -66,7 +67,7 @@ def _number(value: object) -> float:
 def execute(
     prepared: Prepared,
     folder: RunFolder,
-    listener: Listener = lambda line: None,
+    listener: Listener = lambda line, weights: None,
     *,
     workers: int | None = None,
     checkpoint: Checkpoint | None = None,
@@ -79,7 +80,7 @@ def execute(
     experiment = prepared.experiment
     method = prepared.workspace.method
     method.shelf = FileShelf(folder.path / FOLDER / NETS)
-    carried = (carrier or _on_this_machine(workers))(prepared, folder)
+    carried = (carrier or on_this_machine(workers))(prepared, folder)
     with handled(), closing(carried) as federation:
         recorder = Recorder(prepared, folder, federation, listener)
         if checkpoint is not None:
@@ -126,7 +127,7 @@ def finished_run(experiment: Experiment, folder: RunFolder) -> Run:
     return Run(experiment, folder.path, summary, folder.rounds(), assessment)
 
 
-def _on_this_machine(workers: int | None) -> Carrier:
+def on_this_machine(workers: int | None) -> Carrier:
     """Worker processes, but for one process where there is a GPU to drive or none were wanted."""
 
     def federation(prepared: Prepared, folder: RunFolder) -> Federation:

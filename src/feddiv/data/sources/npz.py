@@ -142,7 +142,7 @@ def _labels(arrays: Arrays) -> tuple[tuple[str, ...], dict[str, Rows]]:
         classes = tuple(str(number) for number in range(largest + 1))
     if len(classes) < 2:
         raise Malformed(f"only {len(classes)} class, at least 2 are needed")
-    return classes, {name: _numbers(name, array, classes) for name, array in given.items()}
+    return classes, {name: class_numbers(name, array, classes) for name, array in given.items()}
 
 
 def _gaps(arrays: Arrays, classes: tuple[str, ...], labels: dict[str, Rows]) -> tuple[str, ...]:
@@ -157,7 +157,8 @@ def _gaps(arrays: Arrays, classes: tuple[str, ...], labels: dict[str, Rows]) -> 
     )
 
 
-def _numbers(name: str, array: npt.NDArray[Any], classes: tuple[str, ...]) -> Rows:
+def class_numbers(name: str, array: npt.NDArray[Any], classes: tuple[str, ...]) -> Rows:
+    """Labels that are numbers or names of these classes, as numbers."""
     if array.dtype.kind == "U":
         place = {text: number for number, text in enumerate(classes)}
         values, back = np.unique(array, return_inverse=True)

@@ -4,7 +4,7 @@ Every item is read once, in order, into one array for all clients: uint8 pixels,
 feature vectors. That array is all the memory it takes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,17 +12,21 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data import Dataset as TorchDataset
 
 from feddiv.data.archives import Arrays, described
 from feddiv.data.options import DataOptions
-from feddiv.data.sources.npz import Malformed, build_dataset
-from feddiv.data.store import Dataset
+from feddiv.data.sources.npz import Malformed, build_dataset, class_numbers
+from feddiv.data.store import Dataset, Split
+from feddiv.data.transform import AsTheyAre
 from feddiv.data.words import one_spelling
 from feddiv.errors import UserError
 
 Clients = Sequence[TorchDataset[Any]] | Mapping[str, TorchDataset[Any]]
 CHANNELS = (1, 3, 4)
+Convert = Callable[[Any, str], npt.NDArray[Any]]  # a sample, and words that say where it is
+LOOKED_AT = 8  # items that are read twice, to see whether they stay the same
 
 
 def load(options: DataOptions) -> NoReturn:
@@ -63,6 +67,73 @@ def brought(
     return dataset.held_by(tuple(named), holder)
 
 
+def as_they_are(
+    data: TorchDataset[Any] | DataLoader[Any],
+    classes: tuple[str, ...],
+    each: Callable[[Tensor], Tensor] | None,
+    where: str,
+) -> Dataset:
+    """A data set, or that of a loader, whose items are (what a net eats, label); all are read."""
+    dataset: TorchDataset[Any] = data.dataset if isinstance(data, DataLoader) else data
+    if isinstance(dataset, IterableDataset):
+        raise UserError(
+            f"{where}: a {type(dataset).__name__} is read in passing; give a data set whose items "
+            "have numbers, as labels are judged one by one, round after round"
+        )
+    inputs, labels = _read({where: dataset}, convert=_floats)
+    again, _ = _read({where: _First(dataset)}, like=inputs, convert=_floats)
+    if not np.array_equal(again, inputs[: len(again)]):
+        raise UserError(
+            f"{where}: an item is not the same when it is read again; give the data without random "
+            "changes, and these as train_transform"
+        )
+    try:
+        numbers = class_numbers("it", labels, classes)
+    except Malformed as error:
+        raise UserError(f"{where}: {error}") from None
+    own = AsTheyAre(each=each)
+    train = Split(torch.from_numpy(inputs), torch.from_numpy(numbers))
+    if each is not None:
+        own.augmented(train.inputs[:1], torch.Generator())  # to be refused now, not in training
+    return Dataset(
+        name="own",
+        classes=classes,
+        train=train,
+        test=train.chosen(torch.arange(0)),
+        mean=own.mean,
+        std=own.std,
+        augment=own.augment,
+        truth=None,
+        own=own,
+    )
+
+
+class _First(TorchDataset[Any]):
+    """The first items of a data set."""
+
+    def __init__(self, dataset: TorchDataset[Any]) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return min(len(self.dataset), LOOKED_AT)  # type: ignore[arg-type]
+
+    def __getitem__(self, number: int) -> Any:
+        return self.dataset[number]
+
+
+def _floats(sample: Any, where: str) -> npt.NDArray[np.float32]:
+    """float32, of the shape it has."""
+    array = sample.detach().cpu().float().numpy() if isinstance(sample, Tensor) else sample
+    floating = isinstance(array, np.ndarray) and array.dtype.kind == "f"
+    if not floating or (isinstance(sample, Tensor) and not sample.is_floating_point()):
+        kind = f"{sample.dtype} " if isinstance(sample, Tensor | np.ndarray) else ""
+        raise UserError(
+            f"{where} is a {kind}{type(sample).__name__}; "
+            "give what the net eats, a tensor of floats"
+        )
+    return _finite(np.asarray(array, np.float32), where)
+
+
 def _named(clients: Clients) -> dict[str, TorchDataset[Any]]:
     if isinstance(clients, Mapping):
         named = {}
@@ -93,7 +164,9 @@ def _length(dataset: TorchDataset[Any], where: str) -> int:
 
 
 def _read(
-    sets: Mapping[str, TorchDataset[Any]], like: npt.NDArray[Any] | None = None
+    sets: Mapping[str, TorchDataset[Any]],
+    like: npt.NDArray[Any] | None = None,
+    convert: Convert | None = None,
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Inputs [N, ...] and labels [N] of all items, each converted and put into place at once."""
     total = sum(_length(dataset, where) for where, dataset in sets.items())
@@ -102,7 +175,7 @@ def _read(
     for where, item in _items(sets):
         if not isinstance(item, tuple | list) or len(item) < 2:
             raise UserError(f"{where} is a {type(item).__name__}, not (image or vector, label)")
-        sample = _sample(item[0], where)
+        sample = (convert or _sample)(item[0], where)
         if inputs is None:
             inputs = np.empty((total, *sample.shape), sample.dtype)
         if sample.shape != inputs.shape[1:] or sample.dtype != inputs.dtype:
@@ -147,8 +220,8 @@ def _sample(sample: Any, where: str) -> npt.NDArray[Any]:
             f"{where} is a {type(sample).__name__}; give a PIL image, an array or a tensor"
         )
     array = np.asarray(sample)
-    if array.dtype.kind == "f" and not np.isfinite(array.astype(np.float32)).all():
-        raise UserError(f"{where} holds a value that is not finite in float32")
+    if array.dtype.kind == "f":
+        _finite(array.astype(np.float32), where)
     if array.ndim == 1 and array.dtype.kind == "f":
         return array.astype(np.float32)
     if array.ndim not in (2, 3) or (array.dtype != np.uint8 and array.dtype.kind != "f"):
@@ -157,6 +230,12 @@ def _sample(sample: Any, where: str) -> npt.NDArray[Any]:
             "or a vector (float)"
         )
     return _pixels(_channels_last(array, where, first=channels_first), where)
+
+
+def _finite(array: npt.NDArray[np.float32], where: str) -> npt.NDArray[np.float32]:
+    if not np.isfinite(array).all():
+        raise UserError(f"{where} holds a value that is not finite in float32")
+    return array
 
 
 def _channels_last(array: npt.NDArray[Any], where: str, *, first: bool) -> npt.NDArray[Any]:

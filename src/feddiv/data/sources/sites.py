@@ -10,10 +10,12 @@ import torch
 from feddiv.data.classes import in_these_classes
 from feddiv.data.options import DataOptions
 from feddiv.data.store import Dataset, Split
-from feddiv.data.transform import Augment
+from feddiv.data.transform import AsTheyAre, Augment
 from feddiv.errors import UserError
 
-TAKES: Final = frozenset({"path", "classes", "size", "channels", "features", "mean", "std"})
+TAKES: Final = frozenset(
+    {"path", "classes", "size", "channels", "features", "shape", "mean", "std"}
+)
 IMAGES: Final = (0.5, 0.25)  # mean and std where nobody says: pixels are in [0,1]
 VECTORS: Final = (0.0, 1.0)
 
@@ -24,11 +26,14 @@ def described(options: DataOptions) -> Dataset:
     if classes is None or len(classes) < 2 or len(set(classes)) < len(classes):
         given = None if classes is None else list(classes)
         raise UserError(f"data.classes={given}: name the classes, two at least and each once")
-    if (options.size is None) == (options.features is None):
+    if sum(each is not None for each in (options.size, options.features, options.shape)) != 1:
         raise UserError(
-            f"data.size={options.size} and data.features={options.features}: data.source=sites "
-            "needs the side of the images in pixels or the length of the vectors, one of them"
+            f"data.size={options.size}, data.features={options.features} and data.shape="
+            f"{options.shape}: data.source=sites needs one of them, the side of the images in "
+            "pixels, the length of the vectors, or the shape of samples that are taken as they are"
         )
+    if options.shape is not None:
+        return _as_they_are(options, classes, options.shape)
     shape: tuple[int, ...]
     if options.features is not None:
         shape, width, usual, dtype = (options.features,), options.features, VECTORS, torch.float32
@@ -46,6 +51,28 @@ def described(options: DataOptions) -> Dataset:
         std=_numbers("std", options.std, usual[1], width),
         augment=options.augment or Augment(),
         truth=None,
+    )
+
+
+def _as_they_are(options: DataOptions, classes: tuple[str, ...], shape: tuple[int, ...]) -> Dataset:
+    for key in ("mean", "std", "augment", "path"):
+        if getattr(options, key) is not None:
+            raise UserError(
+                f"data.{key}={getattr(options, key)}: with data.shape samples are taken as the "
+                f"sites give them, and are all there; leave data.{key} out"
+            )
+    own = AsTheyAre()
+    nothing = Split(torch.empty((0, *shape)), torch.empty(0, dtype=torch.int64))
+    return Dataset(
+        name="sites",
+        classes=classes,
+        train=nothing,
+        test=nothing,
+        mean=own.mean,
+        std=own.std,
+        augment=own.augment,
+        truth=None,
+        own=own,
     )
 
 

@@ -8,16 +8,15 @@ version to start from.
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from flwr.app import Message as FlowerMessage
 from flwr.app import MessageType, RecordDict
-from flwr.serverapp import Grid
 
 from feddiv.config import Experiment, to_toml
 from feddiv.errors import TooFew
@@ -43,20 +42,39 @@ HELLO, ASSESS = "hello", "assess"
 NOBODY = -1  # the client of a message to a site that has no number yet
 KEPT = 3  # saves that a run may come back to: two checkpoints, and one being written
 SOONEST, LATEST = 0.01, 0.5  # seconds between two looks for a reply
-GREETING = 120.0  # seconds that a site has to answer hello: it may have images to read
+GREETING = 120.0  # seconds to answer hello: a site may have images to read
+
+
+class Network(Protocol):
+    """What is used of Flower's Grid."""
+
+    def get_nodes(self) -> Iterable[Any]:
+        """The nodes that are connected now."""
+
+    def push_messages(self, messages: Iterable[FlowerMessage]) -> Iterable[str]:
+        """Send; the messages' ids."""
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[FlowerMessage]:
+        """Answers to these messages that have come."""
 
 
 class FlowerFederation:
-    """Sites that are reached through a Grid. `run` tells this run's memories from others'."""
+    """Sites that are reached through a Grid. `run` tells this run's memories from others'.
+
+    A site has `greeting` seconds to answer hello. The first model that is made begins with
+    the `initial` weights, if there are any.
+    """
 
     def __init__(
         self,
-        grid: Grid,
+        grid: Network,
         workspace: Workspace,
         experiment: Experiment,
         options: Flower,
         run: str,
         tell: Callable[[str], None] = lambda line: None,
+        greeting: float = GREETING,
+        initial: StateDict | None = None,
     ) -> None:
         torch.set_num_threads(1)  # as everywhere: more would change the bits of an evaluation
         self.grid, self.workspace, self.options, self.run, self.tell = (
@@ -66,6 +84,7 @@ class FlowerFederation:
             run,
             tell,
         )
+        self.greeting, self.initial = greeting, initial
         self.config = to_toml(experiment.from_anywhere())
         self.seats = Seats()
         self.versions: dict[int, str] = {}
@@ -142,7 +161,7 @@ class FlowerFederation:
         task = Task(address, HELLO, self.config)
         records = message_records(task, Message(HELLO))
         found: list[Greeting] = []
-        replies = self._sent({node.id: records for node in nodes}, GREETING)
+        replies = self._sent({node.id: records for node in nodes}, self.greeting)
         for node, (_, answer) in zip(nodes, replies, strict=True):
             try:
                 greeting = _greeting(node, _reply(answer, address))
@@ -284,7 +303,10 @@ class FlowerFederation:
     # What the server does itself
 
     def make_model(self, name: str, rng: Streams) -> StateDict:
-        """Freshly initialised weights."""
+        """Freshly initialised weights, or those that the run was given."""
+        if self.initial is not None:
+            given, self.initial = self.initial, None
+            return given
         return self.workspace.make_model(name, rng)
 
     def evaluate(self, weights: Weights) -> npt.NDArray[np.float32]:

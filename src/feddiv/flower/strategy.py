@@ -1,0 +1,189 @@
+"""Any method of feddiv as a strategy of Flower: its `start` is feddiv's own round loop."""
+
+from collections.abc import Callable, Mapping, Sequence
+from logging import INFO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NoReturn
+
+from flwr.app import ArrayRecord, ConfigRecord, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp import strategy as flower
+from flwr.supercore.logger import log
+from torch import nn
+
+from feddiv.config import Experiment, Overrides, load_experiment, parsed
+from feddiv.errors import UserError
+from feddiv.federation.contract import Federation
+from feddiv.flower.server import Lines, on_grid
+from feddiv.learning.average import StateDict, Weights
+from feddiv.randomness import Streams
+from feddiv.runs.evaluate import HeldOutEvaluation
+from feddiv.runs.experiment import run_experiment
+from feddiv.runs.loop import Record
+from feddiv.runs.prepare import Prepared
+from feddiv.runs.record import RunFolder
+from feddiv.runs.run import Carrier
+
+Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
+HEAD = ("turn", "round", "stage")
+# As in Flower's FedAvg all nodes train in every round, unless the settings say otherwise.
+USUAL: Mapping[str, Any] = {"clients.fraction": 1.0, "evaluation.name": "held_out"}
+
+
+class Strategy(flower.Strategy):
+    """A method ("feddiv", "fedcorr", "feddiv-paper", …) for a Flower app with its own net and data.
+
+    `model` makes the app's net, `classes` names the classes in order or is their number,
+    `input_shape` is that of one sample as the net gets it. A run begins when `sites` nodes are
+    there. `settings` are feddiv's, by dotted keys: {"train.lr": 0.01, "warmup.iterations": 2}.
+    `out` is the folder of the run, with its journals and models; without it nothing is kept.
+    """
+
+    def __init__(
+        self,
+        method: str = "feddiv",
+        *,
+        model: Callable[[], nn.Module],
+        classes: Sequence[str] | int,
+        input_shape: Sequence[int],
+        sites: int,
+        settings: Overrides = (),
+        out: str | Path | None = None,
+    ) -> None:
+        names = [str(n) for n in range(classes)] if isinstance(classes, int) else list(classes)
+        self.method, self.model, self.out = method, model, out
+        self.settings: dict[str, Any] = dict(
+            settings if isinstance(settings, Mapping) else map(parsed, settings)
+        )
+        self.implied = {
+            "federation.name": "flower",
+            "federation.sites": sites,
+            "partition.name": "natural",
+            "data.source": "sites",
+            "data.classes": names,
+            "data.shape": list(input_shape),
+            "model.name": _name(model),
+            "against": (),
+        }
+        if self.settings.setdefault("method.name", method) != method:
+            raise UserError(f"method.name={self.settings['method.name']}: it is {method} here")
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Evaluate | None = None,
+    ) -> flower.Result:
+        """Run the method from these weights; `evaluate_fn` is called before and after each round.
+
+        Keys of the result and numbers of `evaluate_fn` count feddiv's turns: a turn of warm-up in
+        which everybody trains one after the other is one.
+        """
+        for name, config in (("train_config", train_config), ("evaluate_config", evaluate_config)):
+            if config:
+                raise UserError(
+                    f"{name}: clients are told by Strategy(settings={{...}}); leave {name} out"
+                )
+        experiment = self._experiment(num_rounds, float(timeout), own=evaluate_fn is not None)
+        self.summary()
+        initial = dict(initial_arrays.to_torch_state_dict())
+        watcher = _Rounds(evaluate_fn, initial_arrays)
+        with TemporaryDirectory(prefix="feddiv-") as scratch:
+            folder = RunFolder(Path(scratch) / "run" if self.out is None else Path(self.out))
+            carrier = _begun_with(initial, grid, watcher)
+            run_experiment(experiment, folder, watcher, carrier=carrier, net=self.model)
+        return watcher.result
+
+    def _experiment(self, rounds: int, timeout: float, *, own: bool) -> Experiment:
+        """Where somebody else evaluates, clients do so only at the end."""
+        settings = {**USUAL, "evaluation.every": rounds if own else 1, **self.settings}
+        implied = {**self.implied, "rounds": rounds, "federation.round_timeout": timeout}
+        return load_experiment(None, settings, implied)
+
+    def summary(self) -> None:
+        """Log what is going to run."""
+        given = {key: value for key, value in self.settings.items() if key != "method.name"}
+        said = ", ".join(f"{key}={value}" for key, value in given.items())
+        log(INFO, "feddiv: %s%s", self.method, f" ({said})" if said else "")
+
+    def configure_train(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Not used."""
+        self._refuse("configure_train")
+
+    def aggregate_train(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Not used."""
+        self._refuse("aggregate_train")
+
+    def configure_evaluate(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Not used."""
+        self._refuse("configure_evaluate")
+
+    def aggregate_evaluate(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Not used."""
+        self._refuse("aggregate_evaluate")
+
+    def _refuse(self, name: str) -> NoReturn:
+        raise UserError(f"{name}: feddiv.flower.Strategy has rounds of its own; call start()")
+
+
+class _Rounds(Lines):
+    """Keeps the rounds as Flower's strategies do, and lets the app evaluate."""
+
+    def __init__(self, evaluate: Evaluate | None, initial: ArrayRecord) -> None:
+        self.evaluate, self.initial = evaluate, initial
+        self.result = flower.Result(arrays=initial)
+
+    def starts(self, name: str, prepared: Prepared, folder: RunFolder) -> None:
+        """Before the first round."""
+        self._evaluated(0, self.initial)
+
+    def turned(self, line: Record, weights: Weights) -> None:
+        """After a round."""
+        self.round(line)
+        result, turn = self.result, line["turn"]
+        first = next(iter(weights.values()))  # which began with the app's own weights
+        result.arrays = ArrayRecord({key: each.cpu() for key, each in first.items()})
+        measured = {key: line.get(key) for key in HeldOutEvaluation.measures}
+        if evaluated := _numbers(measured):
+            result.evaluate_metrics_clientapp[turn] = MetricRecord(evaluated)
+        rest = {key: each for key, each in line.items() if key not in (*measured, *HEAD)}
+        result.train_metrics_clientapp[turn] = MetricRecord(_numbers(rest))
+        self._evaluated(turn, result.arrays)
+
+    def _evaluated(self, turn: int, arrays: ArrayRecord) -> None:
+        metrics = None if self.evaluate is None else self.evaluate(turn, arrays)
+        if metrics is not None:
+            self.say(f"evaluation after round {turn}: {dict(metrics)}")
+            self.result.evaluate_metrics_serverapp[turn] = metrics
+
+
+def _numbers(line: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in line.items() if isinstance(value, int | float)}
+
+
+def _begun_with(initial: StateDict, grid: Grid, watcher: Lines) -> Carrier:
+    """Over this grid, once the weights are found to be the net's."""
+    carrier = on_grid(grid, watcher.say, initial)
+
+    def federation(prepared: Prepared, folder: RunFolder) -> Federation:
+        fresh = prepared.workspace.make_model("net", Streams(0))
+        for key in sorted({*fresh, *initial}):
+            shapes = [tuple(each[key].shape) if key in each else None for each in (initial, fresh)]
+            if shapes[0] != shapes[1]:
+                raise UserError(
+                    f"initial_arrays: {key} has the shape {shapes[0]}, that of model() {shapes[1]}"
+                )
+        return carrier(prepared, folder)
+
+    return federation
+
+
+def _name(model: Callable[[], nn.Module]) -> str:
+    """What to call somebody's own net: where it comes from."""
+    kind = model if hasattr(model, "__qualname__") else type(model)
+    return f"{kind.__module__}:{kind.__qualname__}"
