@@ -11,7 +11,7 @@ from flwr.serverapp import Grid
 
 from feddiv.config import CHOICES, Experiment, load_experiment, parsed
 from feddiv.dotted import flat
-from feddiv.errors import UserError
+from feddiv.errors import Diverged, TooFew, UserError
 from feddiv.federation.flower.grid import FlowerFederation
 from feddiv.learning.average import StateDict
 from feddiv.report.picture import save_picture
@@ -34,11 +34,19 @@ IMPLIED = {"federation.name": "flower"}
 
 def serve(grid: Grid, context: Context) -> Run:
     """Run, or go on with, the experiment that the run config describes."""
-    run = dict(context.run_config)
+    watcher = Lines()
+    try:
+        return _served(grid, dict(context.run_config), watcher)
+    except (UserError, TooFew, Diverged) as problem:
+        watcher.say(f"error: {problem}")  # Flower's log goes on with where it was raised
+        raise
+
+
+def _served(grid: Grid, run: Mapping[str, Any], watcher: "Lines") -> Run:
     out = str(run.get("out", ""))
     if not out:
         raise UserError('run config: out="…" has to name the folder of the run, at the server')
-    folder, watcher = Path(out).expanduser(), Lines()
+    folder = Path(out).expanduser()
     carrier = on_grid(grid, watcher.say)
     if run.get("resume"):
         result = resume_experiment(folder, watcher, carrier=carrier)

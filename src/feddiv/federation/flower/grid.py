@@ -202,15 +202,19 @@ class FlowerFederation:
         answers = self._sent(records, self.options.round_timeout)
         for client in exchange.clients:
             if client not in asked:
-                yield Absence(client, f"{self.seats.name(client)} is not connected")
+                yield self._absence(client, f"{self.seats.name(client)} is not connected")
                 continue
             _, answer = next(answers)
             try:
                 reply = _reply(answer, asked[client])
             except Refused as reason:
-                yield Absence(client, f"{self.seats.name(client)}: {reason}")
+                yield self._absence(client, f"{self.seats.name(client)}: {reason}")
                 continue
             yield Visit(reply, asked[client].version)
+
+    def _absence(self, client: int, reason: str) -> Absence:
+        self.tell(reason)
+        return Absence(client, reason)
 
     def _task(self, message: Message, address: Address) -> Task:
         client = address.client
@@ -320,8 +324,7 @@ class FlowerFederation:
         exchange = Exchange(tuple(facts.sizes), replace(message, kind=ASSESS))
         for visit in self.exchange(exchange, rng):
             if isinstance(visit, Absence):
-                self.tell(f"no label audit: {visit.reason}")
-                continue
+                continue  # it was told of
             reply = visit.reply
             size = facts.sizes[reply.client]
             try:
