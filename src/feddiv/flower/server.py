@@ -88,7 +88,9 @@ def experiment_of(run: Mapping[str, Any]) -> Experiment:
     settings = dict(parsed(item) for item in shlex.split(str(run.get("settings", ""))))
     for known in (CHOSEN, None):
         if known is None:  # which keys there are depends on what was chosen
-            chosen = {key: value for key, value in settings.items() if key in CHOICES}
+            # (A rule for noise levels brings none, and would be refused without its own.)
+            choices = set(CHOICES) - {"noise.levels"}
+            chosen = {key: value for key, value in settings.items() if key in choices}
             known = flat_keys(load_experiment(source, chosen, IMPLIED))
         for key in [key for key in given if key in known]:
             value = given.pop(key)

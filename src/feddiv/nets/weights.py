@@ -91,7 +91,7 @@ def start_from(
         if key in taken and taken[key].shape != value.shape
     }
     missing = [key for key in wanted if key not in taken and not key.endswith(COUNTER)]
-    unexpected = [key for key in taken if key not in wanted]
+    unexpected = sorted(key for key in taken if key not in wanted)  # a file has no order
     parts = {"missing": missing, "unexpected": unexpected, "shape": list(wrong.values())}
     faults = [f"{kind}: {_listed(keys)}" for kind, keys in parts.items() if keys]
     if faults:
