@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord
 from tests.flower.trial import lines, run_config, served, trial_grid
 
 from feddiv.errors import TooFew
@@ -288,3 +288,99 @@ def test_two_nodes_for_one_client_are_one_too_many(tmp_path):
     grid.nodes[80] = {"partition-id": 0}
     with pytest.raises(TooFew, match=r"2 of 3 sites .* another node acts for client 0 already"):
         served(grid, config)
+
+
+def test_a_run_that_ended_for_want_of_sites_goes_on_when_they_are_back(tmp_path):
+    settings = {"federation__quorum": 1.0, "federation__round_timeout": 0.2}
+    config = run_config(tmp_path / "run", **settings, federation__attempts=2)
+    grid = trial_grid(config)
+    grid.meddle = meddled(no_answer)
+    with pytest.raises(TooFew):
+        served(grid, config)
+    again = {**config, "resume": True}
+    with pytest.raises(TooFew):  # not yet
+        served_away(again)
+    run = served(trial_grid(again), again)
+    assert [line["missing"] for line in run.rounds] == [[]] * 3
+    assert run.summary["assessed_clients"] == 3
+
+
+def served_away(config):
+    """The same with client 1 still silent."""
+    grid = trial_grid(config)
+    grid.meddle = meddled(no_answer)
+    return served(grid, config)
+
+
+def test_a_straggler_does_not_cost_the_answers_of_others(tmp_path):
+    config = run_config(tmp_path / "run", federation__round_timeout=0.3)
+    grid = trial_grid(config)
+    first = 70  # client 0, who comes first in every plan of all clients
+    lifetimes = []
+
+    def hangs(node, message, reply):
+        lifetimes.append(message.metadata.ttl)
+        return None if node == first and message.content["task"]["kind"] == "train" else reply
+
+    grid.meddle = hangs
+    run = served(grid, config)
+    assert [line["missing"] for line in run.rounds] == [[], [0], [0]]
+    assert (
+        min(lifetimes) > 2 * 0.3
+    )  # a reply expires with its message, which has to outlive the wait
+
+
+def test_a_site_that_joined_before_a_stop_takes_part_after_it(tmp_path):
+    settings = {"federation__sites": 2, "rounds": 6, "checkpoint__seconds": 1000.0}
+    config = run_config(tmp_path / "run", **settings)
+    grid = trial_grid(config, clients=2)
+
+    def meddle(node, message, reply):
+        if int(message.content["task"]["round"]) == 2:
+            grid.nodes[50] = {"partition-id": 2}
+        if int(message.content["task"]["round"]) == 4:
+            raise KeyboardInterrupt
+        return reply
+
+    grid.meddle = meddle
+    with pytest.raises(KeyboardInterrupt):
+        served(grid, config)
+    again = {**config, "resume": True}
+    run = served(trial_grid(again), again)
+    assert run.rounds[-1]["visits"] == 3
+
+
+def test_a_site_back_under_another_node_is_met_while_a_round_waits(tmp_path):
+    settings = {"federation__quorum": 1.0, "federation__round_timeout": 0.3, "rounds": 5}
+    config = run_config(tmp_path / "run", **settings)
+    grid = trial_grid(config)
+    away = grid.nodes[BAD]
+
+    def meddle(node, message, reply):
+        task = message.content["task"]
+        if int(task["round"]) == 3 and not task["part"] and BAD in grid.nodes:
+            del grid.nodes[BAD]
+            grid.nodes[99] = away
+            return None if node == BAD else reply
+        return reply
+
+    grid.meddle = meddle
+    run = served(grid, config)
+    assert [line["missing"] for line in run.rounds] == [[]] * 5
+    assert any(node == 99 and kind == "train" for node, kind in grid.log)
+
+
+def test_a_time_out_at_hello_is_no_refusal_for_good(tmp_path):
+    config = run_config(tmp_path / "run")
+    grid = trial_grid(config)
+    hellos = []
+
+    def slow(node, message, reply):
+        if node == BAD and message.content["task"]["kind"] == "hello":
+            hellos.append(node)
+            if len(hellos) == 1:
+                return Message(Error(5, "unavailable"), reply_to=message)
+        return reply
+
+    grid.meddle = slow
+    assert served(grid, config).summary["assessed_clients"] == 3

@@ -103,3 +103,36 @@ def test_versions_of_two_attempts_differ():
 
     names = {replace(HERE, part=part).version for part in ("", "attempt 1/", "attempt 2/")}
     assert names == {"000003-0001-0", "000003-0001-1", "000003-0001-2"}
+
+
+def numpy_header(kind: str, shape: str) -> bytes:
+    text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"PK\x03\x04 a zip archive",
+        b"",
+        numpy_header("<f4", "(35184372088832,)"),
+        numpy_header("|O", "(1,)") + b"12345678",
+        numpy_header("<f4", "(-1, -1)"),
+        b"\x80\x04\x95 a pickle",
+    ],
+)
+def test_arrays_that_are_none_are_refused(data):
+    from flwr.app import Array, ArrayRecord
+
+    records = reply_records(HERE, Reply(7, 12, {"net": STATE}))
+    forged = Array(dtype="float32", shape=(1,), stype="numpy.ndarray", data=data)
+    records["weights.net"] = ArrayRecord({"weight": forged})
+    with pytest.raises(Refused, match=r"record weights\.net cannot be read"):
+        read_reply(sent(records), HERE)
+
+
+def test_what_a_site_says_is_cut_and_harmless():
+    with pytest.raises(Refused) as told:
+        read_reply(sent(problem_records("\x1b[2J" + "x" * 5000)), HERE)
+    assert len(str(told.value)) == 300
+    assert "\x1b" not in str(told.value)

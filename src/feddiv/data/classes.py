@@ -9,6 +9,16 @@ from feddiv.data.store import Dataset, Split
 from feddiv.errors import UserError
 
 
+class UnknownClass(UserError):
+    """Data in a class that is not among the given ones."""
+
+    def __init__(self, name: str, classes: tuple[str, ...], where: str) -> None:
+        self.classes = classes
+        super().__init__(
+            f"{where}: class {name!r} is none of the run's, which are {', '.join(classes)}"
+        )
+
+
 def in_these_classes(dataset: Dataset, classes: tuple[str, ...], where: str) -> Dataset:
     """The same samples, labelled by the numbers that their classes' names have in `classes`.
 
@@ -16,9 +26,7 @@ def in_these_classes(dataset: Dataset, classes: tuple[str, ...], where: str) -> 
     """
     unknown = [name for name in dataset.classes if name not in classes]
     if unknown:
-        raise UserError(
-            f"{where}: class {unknown[0]!r} is none of the run's, which are {', '.join(classes)}"
-        )
+        raise UnknownClass(unknown[0], classes, where)
     numbers = torch.tensor([classes.index(name) for name in dataset.classes])
 
     def mapped(split: Split) -> Split:

@@ -73,13 +73,16 @@ class Federation(Protocol):
         """Whether a round counts in which so many of those asked have answered."""
 
     def mark(self) -> Any:
-        """What `rewind` needs to come back to this point, between two exchanges."""
+        """A turn begins or has ended: `save` saves this point, and `rewind` comes back to it.
 
-    def rewind(self, mark: Any, attempts: int) -> None:
-        """A round is given up after so many attempts: everybody as at the mark, to try it again.
-
-        Raises `TooFew` where there is no hope that it would go better.
+        None where no turn is ever given up: then `save` saves the last commit.
         """
+
+    def rewind(self, mark: Any) -> None:
+        """The turn is given up: everybody as at the mark."""
+
+    def regroup(self, failures: int) -> None:
+        """Wait until the turn that failed so often may go better; `TooFew` if there is no hope."""
 
     def evaluate(self, weights: Weights) -> npt.NDArray[np.float32]:
         """Logits [N, C] of the global model on the test samples."""
@@ -91,7 +94,7 @@ class Federation(Protocol):
         """
 
     def save(self) -> Tensors:
-        """What the loop's checkpoint has to hold of the clients, as of the last commit."""
+        """What the loop's checkpoint has to hold of the clients, as of the last mark or commit."""
 
     def restore(self, tensors: Tensors) -> None:
         """Go on from what was saved."""

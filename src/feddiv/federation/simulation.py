@@ -55,7 +55,11 @@ class Simulation:
     def mark(self) -> None:
         """Nothing, as no round is given up."""
 
-    def rewind(self, mark: None, attempts: int) -> None:
+    def rewind(self, mark: None) -> None:
+        """Never called."""
+        raise NotImplementedError("rounds of simulated clients always count")
+
+    def regroup(self, failures: int) -> None:
         """Never called."""
         raise NotImplementedError("rounds of simulated clients always count")
 

@@ -3,7 +3,8 @@
 import csv
 import io
 import re
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from flwr.app import RecordDict
 from torch import nn
 
 from feddiv.config import Experiment, validated
+from feddiv.data.classes import UnknownClass
 from feddiv.errors import Diverged, UserError
 from feddiv.federation.flower.grid import ASSESS, HELLO
 from feddiv.federation.flower.records import (
@@ -39,6 +41,7 @@ VERSION = re.compile(r"[0-9]{6}-[0-9]{4}-[0-9]{1,6}")
 MEMORY = ".memory"
 AUDIT = "audit.csv"
 COLUMNS = ("sample", "given_label", "predicted_label", "label_quality", "is_label_issue")
+MOST_CLIENTS = 1_000_000
 SUSPECT = 0.5  # p(clean) below which a label is an issue
 
 
@@ -64,6 +67,9 @@ class Site:
             reason = " ".join(str(problem).split())
             say(f"does not do what the server asks: {reason}")
             return problem_records(reason)
+        except Exception as problem:
+            traceback.print_exc()  # for the site; what it says may be about its data
+            return problem_records(f"failed ({type(problem).__name__}): its log says why")
 
     def _answered(self, task: Task, message: Message) -> RecordDict:
         if task.software != SOFTWARE:
@@ -73,7 +79,7 @@ class Site:
         if not TOKEN.fullmatch(address.run):
             raise UserError(f"run {address.run!r} is no token of a run")
         torch.set_num_threads(1)
-        loaded = self.holdings.load(experiment, address.client)
+        loaded = self._loaded(experiment, address.client)
         if task.kind == HELLO:
             place = self.holdings.place
             metrics = {} if place is None else {"place": float(place)}
@@ -91,12 +97,29 @@ class Site:
             opinions = [workspace.method.assess(client, remembered, message)]
             if len(client.held_out):
                 opinions.append(workspace.method.assess_held_out(client, remembered, message))
-            return reply_records(address, _audited(self.folder, loaded, opinions))
+            folders = (memory.folder, self.folder)  # the newest run's is the one to look at
+            return reply_records(address, _audited(folders, loaded, opinions))
         rng = Streams(experiment.seed, address.round, address.exchange, loaded.client, address.part)
         visit = make_visit(workspace, memory.records, message, record, rng)
         if visit.memory:
-            memory.write(address.version, visit.memory, {task.start, *task.keep})
+            memory.write(address.version, visit.memory, task.start, task.keep)
         return reply_records(address, visit.reply)
+
+    def _loaded(self, experiment: Experiment, client: int) -> Held:
+        """The site's data; what is wrong with them is told to the site alone."""
+        if client >= MOST_CLIENTS:
+            raise UserError(f"client {client}: there are at most {MOST_CLIENTS:,}")
+        try:
+            return self.holdings.load(experiment, client)
+        except UnknownClass as problem:
+            say(str(problem))
+            raise UserError(
+                "has a class that is none of the run's: its log names it; the run's are "
+                f"{', '.join(problem.classes)}"
+            ) from None
+        except UserError as problem:
+            say(str(problem))
+            raise UserError("its data cannot be used: its log says why") from None
 
     def _experiment(self, text: str) -> Experiment:
         experiment = validated(toml_tree(text, "the server's config"))
@@ -149,14 +172,16 @@ class SiteMemory:
                 f"{error.strerror}); site-path must be the folder of this run"
             ) from None
 
-    def write(self, version: str, record: bytes, keep: set[str]) -> None:
-        """Add a version, and forget those that the server will not come back to."""
+    def write(self, version: str, record: bytes, start: str, keep: Collection[str]) -> None:
+        """Add a version, and forget those before `start` that the server will not come back to.
+
+        Later ones stay: this may be a visit that took so long that others came after it.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         write_bytes(self._file(version), record)
-        kept = {version, *keep}
         used = set()
         for file in self.folder.glob(f"*{MEMORY}"):
-            if file.stem in kept:
+            if file.stem in keep or file.stem >= min(start, version):
                 used.add(self.records.file_of(file.read_bytes()))
             else:
                 file.unlink(missing_ok=True)
@@ -171,7 +196,7 @@ class SiteMemory:
         return self.folder / f"{version}{MEMORY}"
 
 
-def _audited(folder: Path, loaded: Held, opinions: list[Assessment]) -> Reply:
+def _audited(folders: Collection[Path], loaded: Held, opinions: list[Assessment]) -> Reply:
     """Write the label audit; only counts of it are answered, of the truth in a trial only.
 
     The opinions are of the samples that the client trains on, then of those it keeps out.
@@ -189,8 +214,9 @@ def _audited(folder: Path, loaded: Held, opinions: list[Assessment]) -> Reply:
                 quality = opinion.p_clean[row]
                 said = (f"{quality:.6f}", str(bool(quality < SUSPECT)))
             table.writerow([loaded.name(int(sample)), *labels, *said])
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / AUDIT, text.getvalue())
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(folder / AUDIT, text.getvalue())
     metrics: dict[str, float] = {}
     quality = opinions[0].p_clean
     if quality is not None:

@@ -174,7 +174,7 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         for reply in replies:
             if reply.weights is not None:
                 trusted = float(reply.payload.get("trusted", reply.samples))
-                models.add(reply.weights, max(trusted, LEAST_TRUST))
+                models.add(reply.weights, max(min(trusted, reply.samples), LEAST_TRUST))
             ledger.add(reply.client, reply.samples, reply.payload)
         mean = models.mean()
         net = mean["net"] if mean else None

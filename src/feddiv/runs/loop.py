@@ -154,15 +154,17 @@ class Loop:
         """One turn: exchanges until the method says it is over, then evaluation and record."""
         self._welcome()
         start, mark = self.cut, self.federation.mark()
-        over = False
+        over, failures = False, 0
         while not over:
-            over = not self._exchange(turn)
+            over = not self._exchange(turn, told=mark is None)
             if self._enough(over=over):
                 continue
-            over, attempt = False, self.cut.attempt + 1
-            self._note(turn, {"repeated": attempt, "missing": self._absent()})
-            self.federation.rewind(mark, attempt)
-            self._cut(replace(start, seconds=self.cut.seconds, attempt=attempt))
+            over, failures = False, failures + 1
+            self._note(turn, {"repeated": failures, "missing": self._absent()})
+            spent, again = self.cut.seconds, start.attempt + failures
+            self.federation.rewind(mark)
+            self._cut(replace(start, seconds=spent, attempt=again))
+            self.federation.regroup(failures)
         tallies, seconds = self.cut.tallies, self.cut.seconds
         if tallies and not any(tally.visits for tally in tallies):
             raise Diverged(
@@ -189,12 +191,14 @@ class Loop:
             "evaluation_seconds": time.perf_counter() - started,
         }
         self.on_round(line, weights)
+        self.federation.mark()
         self._cut(Cut(self.state, turn.number + 1))
 
     def _welcome(self) -> None:
         """Clients that have joined take part from the next turn on."""
         if sizes := self.federation.newcomers():
-            self.cut = replace(self.cut, state=self.method.joined(self.cut.state, sizes))
+            self.federation.mark()
+            self._cut(replace(self.cut, state=self.method.joined(self.cut.state, sizes)))
 
     def _enough(self, *, over: bool = False) -> bool:
         """Whether enough clients have answered in this turn, so far or now that it is over.
@@ -211,8 +215,11 @@ class Loop:
     def _absent(self) -> list[int]:
         return sorted({client for tally in self.cut.tallies for client in tally.missing})
 
-    def _exchange(self, turn: Turn) -> bool:
-        """The next exchange of the turn; False when there is none."""
+    def _exchange(self, turn: Turn, *, told: bool) -> bool:
+        """The next exchange of the turn; False when there is none.
+
+        Where a turn may be given up, a run can be cut at its beginning only: then nobody is `told`.
+        """
         started, cut = time.perf_counter(), self.cut
         moment = Moment(turn.moment.stage, turn.moment.turn, len(cut.tallies))
         rng = self.rng.at(round=turn.number, exchange=moment.exchange)
@@ -233,7 +240,9 @@ class Loop:
         self.whole = False
         self.federation.commit()
         tallies = (*cut.tallies, gathering.tally)
-        self._cut(replace(cut, state=state, tallies=tallies, seconds=seconds))
+        self.cut = replace(cut, state=state, tallies=tallies, seconds=seconds)
+        if told:
+            self.on_cut(self.cut)
         self.whole = True
         return True
 

@@ -90,6 +90,7 @@ def _drawn_elsewhere(experiment: Experiment, dataset: Dataset) -> Draw:
         ("noise.name", experiment.noise.name, "none"),
         ("data.draw", experiment.data.draw, None),
         ("clients.count", experiment.clients.count, None),
+        ("against", ", ".join(experiment.against) or None, None),
     ):
         if value != wanted:
             only = f"{key}={wanted}" if wanted else f"no {key}"

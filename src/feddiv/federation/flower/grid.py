@@ -22,18 +22,27 @@ from feddiv.config import Experiment, to_toml
 from feddiv.errors import TooFew
 from feddiv.federation.contract import Absence, Totals
 from feddiv.federation.flower.records import (
+    LONGEST,
     Address,
     Task,
     message_records,
     read_reply,
     weight_records,
 )
-from feddiv.federation.flower.sites import Greeting, Node, Seat, Seats
+from feddiv.federation.flower.sites import (
+    Greeting,
+    Node,
+    Seat,
+    Seats,
+    Transient,
+    told_of_an_audit,
+)
 from feddiv.federation.wire import Refused, check_reply
 from feddiv.federation.workspace import Workspace
 from feddiv.interrupts import allowed
 from feddiv.learning.average import StateDict, Weights
-from feddiv.methods.contract import Assessment, Declared, Exchange, Facts, Message, Reply, Visit
+from feddiv.methods.contract import Assessment, Exchange, Facts, Message, Reply, Visit
+from feddiv.printable import shown
 from feddiv.randomness import Streams
 from feddiv.sections import Flower
 from feddiv.trees import Tensors
@@ -41,6 +50,7 @@ from feddiv.trees import Tensors
 HELLO, ASSESS = "hello", "assess"
 NOBODY = -1  # the client of a message to a site that has no number yet
 KEPT = 3  # saves that a run may come back to: two checkpoints, and one being written
+LINGER = 60.0  # seconds
 SOONEST, LATEST = 0.01, 0.5  # seconds between two looks for a reply
 GREETING = 120.0  # seconds to answer hello: a site may have images to read
 
@@ -77,13 +87,8 @@ class FlowerFederation:
         initial: StateDict | None = None,
     ) -> None:
         torch.set_num_threads(1)  # as everywhere: more would change the bits of an evaluation
-        self.grid, self.workspace, self.options, self.run, self.tell = (
-            grid,
-            workspace,
-            options,
-            run,
-            tell,
-        )
+        self.grid, self.workspace, self.options = grid, workspace, options
+        self.run, self.tell = run, tell
         self.greeting, self.initial = greeting, initial
         self.config = to_toml(experiment.from_anywhere())
         self.seats = Seats()
@@ -93,7 +98,8 @@ class FlowerFederation:
         self._saved: list[dict[int, str]] = []
         self._refused: dict[tuple[int, str], str] = {}  # sites that may not take part, and why
         self._gathered = False
-        self._unannounced: dict[int, int] = {}  # sites that joined while the server was away
+        self._again: set[tuple[int, str]] = set()  # of those, who may be asked again
+        self._strangers: list[Greeting] = []  # sites that wait for a number
 
     # Who is there
 
@@ -115,40 +121,48 @@ class FlowerFederation:
         return self.options.sites or max(len(self.workspace.draw.parts), 1)
 
     def _gather(self) -> None:
-        """Greet sites until enough are there; then they get their numbers."""
-        greetings: dict[int, Greeting] = {}
-        deadline = time.monotonic() + self.options.wait
-        resumed = bool(self.seats.by_key)
-        self.tell(f"waiting for {self.wanted} sites")
-        while len(greetings) < self.wanted:
-            unmet = [node for node in self._nodes() if node.id not in greetings]
-            here = {greeting.key for greeting in greetings.values()}
-            for greeting in self._greeted(unmet, here):
-                greetings[greeting.node.id] = greeting
-                self.tell(f"{greeting.name} is here, with {greeting.samples} samples")
-            if len(greetings) < self.wanted and not self._pause(deadline):
+        """Greet sites until enough are there; then they get their numbers, or their old ones."""
+        deadline, resumed = time.monotonic() + self.options.wait, bool(self.seats.by_key)
+        wanted = self.wanted
+        self.tell(f"waiting for {wanted} sites")
+        self._meet()
+        while (count := self._present() if resumed else len(self._strangers)) < wanted:
+            if not self._pause(deadline):
                 refused = "; ".join(self._refused.values())
                 raise TooFew(
-                    f"{len(greetings)} of {self.wanted} sites are there after "
+                    f"{count} of {wanted} sites are there after "
                     f"federation.wait={self.options.wait:g} seconds"
                     + (f" (refused: {refused})" if refused else "")
                 )
-        fresh = self.seats.seat(list(greetings.values()))
-        self._unannounced = fresh if resumed else {}  # a run that begins knows them from `facts`
+            self._meet()
+        if not resumed:  # a run that begins knows them from `facts`
+            self._seated()
         self._gathered = True
 
     def newcomers(self) -> dict[int, int]:
-        """Greet nodes that the run has not met in this session."""
+        """Sites that the run has not met yet get their numbers."""
         if not self._gathered:
             self._gather()
+        self._meet()
+        return self._seated()
+
+    def _seated(self) -> dict[int, int]:
+        strangers, self._strangers = self._strangers, []
+        return self.seats.seat(strangers)
+
+    def _meet(self) -> None:
+        """Greet nodes that are new in this session; a site that is known takes its seat."""
         nodes = self._nodes()
-        here = self.seats.connected({node.id for node in nodes})
-        greetings = self._greeted([node for node in nodes if node.id not in self.seats.nodes], here)
-        for greeting in greetings:
-            self.tell(f"{greeting.name} joins, with {greeting.samples} samples")
-        joined = {**self._unannounced, **self.seats.seat(greetings)}
-        self._unannounced = {}
-        return joined
+        online = {node.id for node in nodes}
+        self._strangers = [each for each in self._strangers if each.node.id in online]
+        met = {*self.seats.nodes, *(each.node.id for each in self._strangers)}
+        here = self.seats.connected(online) | {each.key for each in self._strangers}
+        for greeting in self._greeted([node for node in nodes if node.id not in met], here):
+            self.tell(f"{greeting.name} is here, with {greeting.samples} samples")
+            if greeting.key in self.seats.by_key:
+                self.seats.seat([greeting])
+            else:
+                self._strangers.append(greeting)
 
     def _nodes(self) -> list[Node]:
         """The nodes that are connected now."""
@@ -156,7 +170,8 @@ class FlowerFederation:
 
     def _greeted(self, nodes: list[Node], here: set[str]) -> list[Greeting]:
         """Those of the nodes that answer hello as they should; `here` are keys of known sites."""
-        nodes = [node for node in nodes if (node.id, node.session) not in self._refused]
+        barred = self._refused.keys() - self._again
+        nodes = [node for node in nodes if (node.id, node.session) not in barred]
         address = Address(self.run, 0, 0, "", NOBODY)
         task = Task(address, HELLO, self.config)
         records = message_records(task, Message(HELLO))
@@ -164,16 +179,18 @@ class FlowerFederation:
         replies = self._sent({node.id: records for node in nodes}, self.greeting)
         for node, (_, answer) in zip(nodes, replies, strict=True):
             try:
-                greeting = _greeting(node, _reply(answer, address))
+                greeting = Greeting.of(
+                    node, _reply(answer, address), len(self.workspace.draw.parts)
+                )
                 taken = {*here, *(each.key for each in found)}
-                if objection := self.seats.objection(greeting, taken):
-                    raise Refused(objection)
+                self.seats.check(greeting, taken)
+                found.append(greeting)
             except Refused as reason:
                 line = f"{node.name or node.key}: {reason}"
-                self._refused[node.id, node.session] = line
                 self.tell(line)
-                continue
-            found.append(greeting)
+                self._refused[node.id, node.session] = line
+                if isinstance(reason, Transient):  # next time it may be otherwise
+                    self._again.add((node.id, node.session))
         return found
 
     def _pause(self, deadline: float) -> bool:
@@ -232,30 +249,32 @@ class FlowerFederation:
     ) -> Iterator[tuple[int, FlowerMessage | str]]:
         """Send to nodes; their answers, or why there is none, in the same order.
 
-        Each answer is fetched when it is its turn, so that no more than one model is held at once.
+        What comes early is kept until its turn: a site that is gone by then has answered. Messages
+        outlive the time-out, for with a message its reply expires too.
         """
         messages = [
-            FlowerMessage(content, node, MessageType.TRAIN, ttl=seconds)
+            FlowerMessage(content, node, MessageType.TRAIN, ttl=2 * seconds + LINGER)
             for node, content in records.items()
         ]
         ids = list(self.grid.push_messages(messages)) if messages else []
-        deadline = time.monotonic() + seconds
+        deadline, pause = time.monotonic() + seconds, SOONEST
+        arrived: dict[str, FlowerMessage] = {}
+        outstanding = {id for id in ids if id}
         for node, id in zip(records, ids, strict=True):
-            yield node, self._answer(id, deadline, seconds)
-
-    def _answer(self, id: str, deadline: float, seconds: float) -> FlowerMessage | str:
-        pause = SOONEST
-        while id:
-            with allowed():
-                found = list(self.grid.pull_messages([id]))
-            if found:
-                return found[0]
-            if time.monotonic() >= deadline:
-                return f"did not answer in {seconds:g} seconds"
-            with allowed():
-                time.sleep(pause)
-            pause = min(2 * pause, LATEST)
-        return "could not be reached"
+            while id in outstanding:
+                with allowed():
+                    for message in self.grid.pull_messages(sorted(outstanding)):
+                        answered = message.metadata.reply_to_message_id
+                        if answered in outstanding:  # and not a second time
+                            outstanding.remove(answered)
+                            arrived[answered] = message
+                if id not in outstanding or time.monotonic() >= deadline:
+                    break
+                with allowed():
+                    time.sleep(pause)
+                pause = min(2 * pause, LATEST)
+            late = f"did not answer in {seconds:g} seconds" if id else "could not be reached"
+            yield node, arrived.pop(id, late)
 
     def accept(self, client: int, memory: str) -> None:
         """The reply was taken: the client's memory will be this version of it."""
@@ -284,22 +303,27 @@ class FlowerFederation:
         self._marked = self.versions
         return self._marked
 
-    def rewind(self, mark: dict[int, str], attempts: int) -> None:
-        """Back to the versions of the mark, once a quorum of the sites is there again."""
+    def rewind(self, mark: dict[int, str]) -> None:
+        """Back to the versions of the mark."""
         self.versions = mark
-        if attempts >= self.options.attempts:
+
+    def regroup(self, failures: int) -> None:
+        """Wait for a quorum of the sites; known ones are greeted, whatever node they come by."""
+        if failures >= self.options.attempts:
             raise TooFew(
-                f"too few sites answered, {attempts} times in a row (federation.attempts): "
+                f"too few sites answered, {failures} times in a row (federation.attempts): "
                 "clients.jsonl names them"
             )
-        self.tell(f"too few sites answered: the round is repeated, attempt {attempts + 1}")
+        self.tell(f"too few sites answered: the round is repeated, attempt {failures + 1}")
         deadline = time.monotonic() + self.options.wait
+        self._meet()
         while not self.enough(self._present(), len(self.seats.by_key)):
             if not self._pause(deadline):
                 raise TooFew(
                     f"{self._present()} of {len(self.seats.by_key)} sites are connected after "
                     f"federation.wait={self.options.wait:g} seconds"
                 )
+            self._meet()
 
     def _present(self) -> int:
         return sum(node.id in self.seats.nodes for node in self._nodes())
@@ -328,7 +352,7 @@ class FlowerFederation:
             reply = visit.reply
             size = facts.sizes[reply.client]
             try:
-                check_reply(reply, _totals(size), (), exchange.message, size)
+                check_reply(reply, told_of_an_audit(size), (), exchange.message, size)
             except Refused as reason:
                 self.tell(f"no label audit: {self.seats.name(reply.client)}: {reason}")
                 continue
@@ -336,12 +360,12 @@ class FlowerFederation:
             yield reply.client, Totals(size, **counts)
 
     def save(self) -> Tensors:
-        """Who sits where, and the version of each one's memory."""
-        self._saved = [*self._saved, self.versions][-KEPT:]
+        """Who sits where, and the version of each one's memory, at the last mark."""
+        self._saved = [*self._saved, self._marked][-KEPT:]
         content = {
             "run": self.run,
             "seats": [asdict(seat) for seat in self.seats.known],
-            "versions": list(self.versions.items()),
+            "saved": [list(versions.items()) for versions in self._saved],
         }
         text = json.dumps(content).encode()
         return {"sites": torch.frombuffer(bytearray(text), dtype=torch.uint8)}
@@ -351,8 +375,8 @@ class FlowerFederation:
         content = json.loads(tensors["sites"].numpy().tobytes())
         self.run = content["run"]
         self.seats.by_key = {seat["key"]: Seat(**seat) for seat in content["seats"]}
-        self.versions = {int(client): version for client, version in content["versions"]}
-        self._saved = [self.versions]
+        self._saved = [{int(c): version for c, version in pairs} for pairs in content["saved"]]
+        self.versions = self._marked = self._saved[-1]
 
     def files(self) -> list[str]:
         """None: nets that clients keep are at the sites."""
@@ -365,23 +389,9 @@ class FlowerFederation:
 def _reply(answer: FlowerMessage | str, expected: Address) -> Reply:
     """The reply in a message that came; refused where it holds none."""
     if isinstance(answer, str):
-        raise Refused(answer)
+        raise Transient(answer)
     if answer.has_error():
         lines = str(answer.error.reason or "").strip().splitlines()
-        raise Refused(f"failed (code {answer.error.code}): {lines[-1] if lines else 'no reason'}")
+        said = shown(lines[-1])[:LONGEST] if lines else "no reason"
+        raise Transient(f"failed (code {answer.error.code}): {said}")
     return read_reply(answer.content, expected)
-
-
-def _greeting(node: Node, reply: Reply) -> Greeting:
-    place = reply.metrics.get("place")
-    if reply.samples < 1:
-        raise Refused("has no samples")
-    if place is not None and (place < 0 or place != int(place)):
-        raise Refused(f"says that its place in the draw is {place:g}")
-    return Greeting(node, reply.samples, None if place is None else int(place))
-
-
-def _totals(size: int) -> dict[str, Declared]:
-    """What a site tells of its label audit."""
-    count = Declared((), low=0.0, high=float(size), optional=True, metric=True)
-    return {"flagged": count, "wrong": count, "caught": count}

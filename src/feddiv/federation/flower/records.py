@@ -4,22 +4,27 @@ A record says what it is and nothing of classes or code. What comes from the net
 numbers and texts of expected names, or refused.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import metadata
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 import torch
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from numpy.lib import format as npy
 
 from feddiv.federation.wire import Refused
 from feddiv.learning.average import StateDict, Weights
 from feddiv.methods.contract import Message, Payload, Reply
+from feddiv.printable import shown
 
 WEIGHTS, PAYLOAD, METRICS = "weights.", "payload", "metrics"
 TASK, ANSWER, PROBLEM = "task", "answer", "problem"
 SOFTWARE = metadata.version("feddiv")  # server and sites have to have the same
+LONGEST = 300  # characters of what a site says
 SHAPE = ":shape"  # of the entry whose name comes before it
 
 
@@ -106,7 +111,7 @@ def problem_records(text: str) -> RecordDict:
 def read_reply(records: RecordDict, expected: Address) -> Reply:
     """The reply in an answer; refused if it answers something else, or says why there is none."""
     if PROBLEM in records:
-        raise Refused(_text(_config(records, PROBLEM), "text"))
+        raise Refused(shown(_text(_config(records, PROBLEM), "text"))[:LONGEST])
     head = _config(records, ANSWER)
     address = _address(head)
     if address != expected:
@@ -150,15 +155,26 @@ def _weights(records: RecordDict) -> dict[str, StateDict]:
         if not isinstance(record, ArrayRecord):
             raise Refused(f"record {name} holds no arrays")
         try:
-            state = {key: _tensor(array.numpy()) for key, array in record.items()}
-        except (TypeError, ValueError, OSError, EOFError) as error:
+            state = {key: _tensor(array.data) for key, array in record.items()}
+        except (TypeError, ValueError, OSError, EOFError, OverflowError, SyntaxError) as error:
             raise Refused(f"record {name} cannot be read ({error})") from None
         found[name.removeprefix(WEIGHTS)] = state
     return found
 
 
-def _tensor(array: Any) -> torch.Tensor:
-    return torch.from_numpy(np.array(array))  # memory of its own, which torch may write to
+def _tensor(data: bytes) -> torch.Tensor:
+    """A number array in numpy's format, no larger than what came; nothing else is read."""
+    stream = BytesIO(data)
+    version = npy.read_magic(stream)
+    read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
+    if read is None:
+        raise ValueError(f"format {version} is unknown")
+    shape, by_columns, dtype = read(stream)
+    if dtype.kind not in "fiub" or math.prod(shape) * dtype.itemsize != len(data) - stream.tell():
+        raise ValueError(f"{dtype} {shape} is not what came")
+    flat = np.frombuffer(data, dtype, offset=stream.tell())
+    ordered = flat.reshape(shape, order="F" if by_columns else "C")
+    return torch.from_numpy(np.array(ordered, order="C"))  # memory of its own, to be written to
 
 
 def _entries(payload: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
+from feddiv.federation.wire import Refused
+from feddiv.methods.contract import Declared, Reply
+
 
 @dataclass(frozen=True)
 class Seat:
@@ -33,6 +36,10 @@ class Node:
         return cls(info.node_id, key, str(info.name), str(info.last_activated_at))
 
 
+class Transient(Refused):
+    """What a site did is of no use, but it may be asked again."""
+
+
 @dataclass(frozen=True)
 class Greeting:
     """What a site answered to the server's hello; `place` is its number in the draw, in a trial."""
@@ -40,6 +47,18 @@ class Greeting:
     node: Node
     samples: int
     place: int | None
+
+    @classmethod
+    def of(cls, node: Node, reply: Reply, places: int) -> "Greeting":
+        """From its reply; the run's own draw has so many places, and only trials have any."""
+        if reply.samples < 1:
+            raise Refused("has no samples")
+        place = reply.metrics.get("place")
+        if place is None:
+            return cls(node, reply.samples, None)
+        if not 0 <= place < places or place != int(place):  # also what is not a number
+            raise Refused(f"says that its place in the draw is {place:g}; there are {places}")
+        return cls(node, reply.samples, int(place))
 
     @property
     def key(self) -> str:
@@ -80,14 +99,13 @@ class Seats:
         """What to call a client."""
         return next((seat.name for seat in self.known if seat.client == client), str(client))
 
-    def objection(self, greeting: Greeting, taken: Collection[str]) -> str | None:
-        """Why a site may not take its seat, if so; `taken` are keys of sites that are here now."""
+    def check(self, greeting: Greeting, taken: Collection[str]) -> None:
+        """Refuse a site that may not take its seat; `taken` are keys of sites that are here."""
         if greeting.key in taken:
-            return f"another node acts for {greeting.name} already"
+            raise Transient(f"another node acts for {greeting.name} already")
         seat = self.by_key.get(greeting.key)
         if seat is not None and seat.samples != greeting.samples:
-            return f"has {greeting.samples} samples, had {seat.samples} when it joined"
-        return None
+            raise Refused(f"has {greeting.samples} samples, had {seat.samples} when it joined")
 
     def seat(self, greetings: list[Greeting]) -> dict[int, int]:
         """Give everybody a seat, the old one if there is one; sizes of those who had none."""
@@ -104,3 +122,9 @@ class Seats:
             self.nodes = {node: c for node, c in self.nodes.items() if c != seat.client}
             self.nodes[greeting.node.id] = seat.client
         return fresh
+
+
+def told_of_an_audit(size: int) -> dict[str, Declared]:
+    """What a site tells of its label audit."""
+    count = Declared((), low=0.0, high=float(size), optional=True, metric=True)
+    return {"flagged": count, "wrong": count, "caught": count}
