@@ -25,6 +25,7 @@ from feddiv.federation.flower.records import (
     read_task,
     reply_records,
 )
+from feddiv.federation.flower.sites import MOST_CLIENTS
 from feddiv.federation.memory import MemoryRecords
 from feddiv.federation.simulation import make_visit
 from feddiv.federation.wire import Refused
@@ -41,7 +42,6 @@ VERSION = re.compile(r"[0-9]{6}-[0-9]{4}-[0-9]{1,6}")
 MEMORY = ".memory"
 AUDIT = "audit.csv"
 COLUMNS = ("sample", "given_label", "predicted_label", "label_quality", "is_label_issue")
-MOST_CLIENTS = 1_000_000
 SUSPECT = 0.5  # p(clean) below which a label is an issue
 
 

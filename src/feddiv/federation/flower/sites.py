@@ -8,6 +8,8 @@ from typing import Any
 from feddiv.federation.wire import Refused
 from feddiv.methods.contract import Declared, Reply
 
+MOST_CLIENTS = 1_000_000
+
 
 @dataclass(frozen=True)
 class Seat:
@@ -27,13 +29,14 @@ class Node:
     key: str
     name: str
     session: str  # changes when the site connects anew
+    keyed: bool = True  # whether a node key proves who it is
 
     @classmethod
     def of(cls, info: Any) -> "Node":
         """From Flower's own description; without node keys a node is known by its number."""
         public = bytes(info.public_key)
         key = hashlib.sha256(public).hexdigest()[:16] if public else f"node {info.node_id}"
-        return cls(info.node_id, key, str(info.name), str(info.last_activated_at))
+        return cls(info.node_id, key, str(info.name), str(info.last_activated_at), bool(public))
 
 
 class Transient(Refused):
@@ -50,12 +53,17 @@ class Greeting:
 
     @classmethod
     def of(cls, node: Node, reply: Reply, places: int) -> "Greeting":
-        """From its reply; the run's own draw has so many places, and only trials have any."""
+        """From its reply; the run's own draw has so many places.
+
+        Where it has none, a place only tells nodes without keys apart: a key says who a site is.
+        """
         if reply.samples < 1:
             raise Refused("has no samples")
         place = reply.metrics.get("place")
         if place is None:
             return cls(node, reply.samples, None)
+        if places == 0 and not node.keyed:
+            places = MOST_CLIENTS
         if not 0 <= place < places or place != int(place):  # also what is not a number
             raise Refused(f"says that its place in the draw is {place:g}; there are {places}")
         return cls(node, reply.samples, int(place))
