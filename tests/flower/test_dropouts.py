@@ -312,7 +312,7 @@ def served_away(config):
     return served(grid, config)
 
 
-def test_a_straggler_does_not_cost_the_answers_of_others(tmp_path):
+def test_a_straggler_does_not_cost_the_answers_of_others(tmp_path, capsys):
     config = run_config(tmp_path / "run", federation__round_timeout=0.3)
     grid = trial_grid(config)
     first = 70  # client 0, who comes first in every plan of all clients
@@ -325,6 +325,7 @@ def test_a_straggler_does_not_cost_the_answers_of_others(tmp_path):
     grid.meddle = hangs
     run = served(grid, config)
     assert [line["missing"] for line in run.rounds] == [[], [0], [0]]
+    assert "feddiv: round 2 (train), did not answer: client 0\n" in capsys.readouterr().out
     assert (
         min(lifetimes) > 2 * 0.3
     )  # a reply expires with its message, which has to outlive the wait

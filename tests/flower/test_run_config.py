@@ -4,15 +4,21 @@ import subprocess
 import sys
 import tomllib
 from importlib import resources
+from logging import ERROR
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("flwr")
 
+from flwr.supercore.logger import log
+from tests.flower.grids import LocalGrid
+from tests.flower.trial import served
+
 import feddiv
 from feddiv.config import load_experiment
 from feddiv.errors import UserError
+from feddiv.flower import client_app
 from feddiv.flower.server import IMPLIED, OURS, experiment_of, flat_keys
 
 APP = Path(str(resources.files("feddiv"))) / "flower" / "app"
@@ -67,6 +73,16 @@ def test_a_choice_brings_its_own_keys():
 def test_bad_run_configs(run, said):
     with pytest.raises(UserError, match=said):
         experiment_of(run)
+
+
+def test_what_an_operator_can_mend_is_one_line_in_flowers_log(capsys, caplog):
+    run = {"preset": "quickstart", "rounds": "many", "out": "nowhere"}
+    with pytest.raises(UserError) as raised:
+        served(LocalGrid(client_app(), {}), run)
+    assert capsys.readouterr().out.startswith("feddiv: error: rounds='many'")
+    for problem, trace in ((raised.value, False), (ValueError("ours"), True)):
+        log(ERROR, "ServerApp raised an exception", exc_info=problem)  # as Flower does it
+        assert bool(caplog.records[-1].exc_info) == trace
 
 
 def test_the_app_lists_nothing_that_is_no_setting():

@@ -15,6 +15,7 @@ from tests.flower.trial import lines, served
 
 from feddiv.errors import TooFew, UserError
 from feddiv.flower import client_app
+from feddiv.flower.site import SiteMemory
 
 CLASSES = ("zero", "one", "two", "three")
 
@@ -164,21 +165,65 @@ def test_a_server_that_stops_goes_on_bit_for_bit(deployment, stop):
     grid, config = sites_grid(deployment)
     whole = served(grid, config).summary["model_hash"]
     grid, config = sites_grid(deployment, out=str(deployment / "stopped"))
-    answers = []
-
-    def crash(node, message, reply):
-        answers.append(reply)
-        if len(answers) == stop:
-            raise Crash
-        return reply
-
-    grid.meddle = crash
+    stopped_after(grid, stop)
     with pytest.raises(Crash):
         served(grid, config)
     grid, config = sites_grid(deployment, ("b", "a"), out=str(deployment / "stopped"), resume=True)
     run = served(grid, config)  # other nodes, the same keys
     assert run.summary["model_hash"] == whole
     assert len(run.rounds) == 4
+
+
+def stopped_after(grid, answers):
+    """The server is gone after so many answers."""
+    seen = []
+
+    def crash(node, message, reply):
+        seen.append(reply)
+        if len(seen) == answers:
+            raise Crash
+        return reply
+
+    grid.meddle = crash
+
+
+def test_the_checkpoint_before_the_last_can_be_used_after_a_resume_too(deployment):
+    grid, config = sites_grid(deployment)
+    whole = served(grid, config).summary["model_hash"]
+    keys = {"out": str(deployment / "stopped")}
+    for answers, resume in ((14, False), (4, True)):
+        grid, config = sites_grid(deployment, resume=resume, **keys)
+        stopped_after(grid, answers)
+        with pytest.raises(Crash):
+            served(grid, config)
+    *_, newest = sorted((deployment / "stopped" / "checkpoint").glob("*.safetensors"))
+    newest.write_bytes(newest.read_bytes()[:-9])
+    grid, config = sites_grid(deployment, resume=True, **keys)
+    assert served(grid, config).summary["model_hash"] == whole
+
+
+def test_a_run_goes_on_only_with_sites_that_it_knows(deployment):
+    site_folder(deployment / "c" / "images", range(110, 150))
+    grid, config = sites_grid(deployment)
+    stopped_after(grid, 6)
+    with pytest.raises(Crash):
+        served(grid, config)
+    grid, config = sites_grid(deployment, ("c", "d"), resume=True)
+    del grid.nodes[6]
+    with pytest.raises(TooFew, match="0 of 1 sites are there"):
+        served(grid, config)
+
+
+def test_a_late_visit_does_not_forget_what_came_after_it(tmp_path):
+    memory = SiteMemory(tmp_path, type(None))
+    first, late, newer, newest = (f"00000{n}-0000-0" for n in (1, 2, 3, 4))
+    record = memory.records.write(None, "visit")
+    memory.write(first, record, "", ())
+    memory.write(newer, record, first, (first,))
+    memory.write(late, record, first, (first,))
+    assert memory.read(newer) == record
+    memory.write(newest, record, newer, (newer,))
+    assert sorted(file.stem for file in tmp_path.glob("*.memory")) == [newer, newest]
 
 
 def test_a_repeated_message_gives_the_same_reply(deployment):

@@ -101,6 +101,46 @@ def test_starts_from_the_given_weights_and_gives_the_same_bits_again(tmp_path: P
     assert not same(first, trained("c", 1))
 
 
+@pytest.mark.parametrize("method", ["feddiv", "dividemix"])
+def test_a_stopped_run_goes_on_to_the_same_bits(method: str, tmp_path: Path) -> None:
+    settings = {"checkpoint.seconds": 0.0, "evaluation.every": 1}
+    whole = strategy(method, settings=settings).start(grid_of(tmp_path / "a"), initial(), 5)
+    grid, out = grid_of(tmp_path / "b"), tmp_path / "run"
+
+    def stop(node: int, message: Any, reply: Any) -> Any:
+        if int(message.content["task"]["round"]) == 4:
+            raise KeyboardInterrupt
+        return reply
+
+    grid.meddle = stop
+    with pytest.raises(KeyboardInterrupt):
+        strategy(method, settings=settings, out=out).start(grid, initial(), 5)
+    seen: list[int] = []
+
+    def evaluate(number: int, arrays: ArrayRecord) -> None:
+        seen.append(number)
+
+    def resumed(**other: Any) -> Any:
+        again = strategy(method, settings={**settings, **other}, out=out, resume=True)
+        return again.start(grid_of(tmp_path / "b"), initial(9), 5, evaluate_fn=evaluate)
+
+    with pytest.raises(UserError, match=r"^train.lr=0.5: the run in .* was begun with 0.0"):
+        resumed(**{"train.lr": 0.5})
+    for evaluated in ([4, 5], [4, 5]):  # the second time it is finished
+        result = resumed()
+        assert same(result.arrays, whole.arrays)
+        assert sorted(result.train_metrics_clientapp) == [1, 2, 3, 4, 5]
+        assert result.evaluate_metrics_clientapp == whole.evaluate_metrics_clientapp
+        assert seen == evaluated
+
+
+def test_to_go_on_a_run_has_to_be_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"^resume=True: out= has to name the folder"):
+        strategy(resume=True)
+    with pytest.raises(UserError, match=r"holds no run that was begun \(config.toml is missing"):
+        strategy(out=tmp_path / "none", resume=True).start(grid_of(tmp_path), initial())
+
+
 def test_one_round_of_fedavg_is_that_of_plain_sgd(tmp_path: Path) -> None:
     """One client, one batch of all its samples: a step that can be done by hand."""
     settings = {

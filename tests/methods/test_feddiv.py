@@ -229,6 +229,9 @@ def test_models_count_by_trusted_labels(bench: Any) -> None:
     # Where nobody trusts a label all count alike.
     replies = (reply(0, 10, (1.0, 0.0), trusted=0.0), reply(1, 10, (0.0, 1.0), trusted=0.0))
     assert merged(method, begun(method), *replies).net["w"].tolist() == pytest.approx([0.5, 0.5])
+    # Nobody has more of them than samples.
+    replies = (reply(0, 10, (1.0, 0.0), trusted=90.0), reply(1, 30, (0.0, 1.0), trusted=30.0))
+    assert merged(method, begun(method), *replies).net["w"].tolist() == pytest.approx([0.25, 0.75])
 
 
 def test_the_temperature_of_all_clients_is_sent(bench: Any) -> None:

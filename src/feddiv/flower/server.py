@@ -1,5 +1,6 @@
 """The ServerApp: from Flower's run config to our round loop on its Grid."""
 
+import logging
 import secrets
 import shlex
 from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ OURS = (
     "settings",
 )  # keys of the run config that are no settings
 IMPLIED = {"federation.name": "flower"}
+EXPECTED = (UserError, TooFew, Diverged)  # what a run may end with and its operator can mend
 
 
 def serve(grid: Grid, context: Context) -> Run:
@@ -37,9 +39,17 @@ def serve(grid: Grid, context: Context) -> Run:
     watcher = Lines()
     try:
         return _served(grid, dict(context.run_config), watcher)
-    except (UserError, TooFew, Diverged) as problem:
-        watcher.say(f"error: {problem}")  # Flower's log goes on with where it was raised
+    except EXPECTED as problem:
+        watcher.say(f"error: {problem}")
+        logging.getLogger("flwr").addFilter(_without_traces)
         raise
+
+
+def _without_traces(record: logging.LogRecord) -> bool:
+    """Flower logs where an error was raised; for these the line that was said is enough."""
+    if record.exc_info and isinstance(record.exc_info[1], EXPECTED):
+        record.exc_info = None
+    return True
 
 
 def _served(grid: Grid, run: Mapping[str, Any], watcher: "Lines") -> Run:
@@ -47,7 +57,7 @@ def _served(grid: Grid, run: Mapping[str, Any], watcher: "Lines") -> Run:
     if not out:
         raise UserError('run config: out="…" has to name the folder of the run, at the server')
     folder = Path(out).expanduser()
-    carrier = on_grid(grid, watcher.say)
+    carrier = on_grid(grid, watcher)
     if run.get("resume"):
         result = resume_experiment(folder, watcher, carrier=carrier)
     else:
@@ -59,7 +69,7 @@ def _served(grid: Grid, run: Mapping[str, Any], watcher: "Lines") -> Run:
     return result
 
 
-def on_grid(grid: Grid, tell: Callable[[str], None], initial: StateDict | None = None) -> Carrier:
+def on_grid(grid: Grid, lines: "Lines", initial: StateDict | None = None) -> Carrier:
     """Messages go over this Grid; the first model begins with the `initial` weights."""
 
     def federation(prepared: Prepared, folder: RunFolder) -> FlowerFederation:
@@ -71,9 +81,11 @@ def on_grid(grid: Grid, tell: Callable[[str], None], initial: StateDict | None =
             raise UserError("federation.sites: say how many sites have to be there to begin")
         # Not a draw of the experiment: it tells this run's files at the sites from other runs'.
         token = secrets.token_hex(16)
-        return FlowerFederation(
-            grid, prepared.workspace, experiment, options, token, tell, initial=initial
+        built = FlowerFederation(
+            grid, prepared.workspace, experiment, options, token, lines.say, initial=initial
         )
+        lines.site = built.seats.name
+        return built
 
     return federation
 
@@ -120,6 +132,8 @@ CHOSEN = {_flat(key): key for key in CHOICES}
 class Lines(Watcher):
     """Progress as lines in the server's log."""
 
+    site: Callable[[int], str] = staticmethod(str)  # what a client is called
+
     def say(self, line: str) -> None:
         """One line."""
         print(f"feddiv: {line}", flush=True)
@@ -143,7 +157,7 @@ class Lines(Watcher):
         if accuracy is None:
             accuracy, kind = line.get("held_out_accuracy"), "held-out"
         measured = "" if accuracy is None else f", {kind} accuracy {accuracy:.1%}"
-        missing = ", ".join(map(str, line["missing"]))
+        missing = ", ".join(dict.fromkeys(map(self.site, line["missing"])))
         absent = f", did not answer: {missing}" if missing else ""
         self.say(f"round {line['round']} ({line['stage']}){measured}{absent}")
 

@@ -13,17 +13,20 @@ from flwr.supercore.logger import log
 from torch import nn
 
 from feddiv.config import Experiment, Overrides, load_experiment, parsed
+from feddiv.dotted import flat
 from feddiv.errors import UserError
 from feddiv.federation.contract import Federation
+from feddiv.files import load_tensors
 from feddiv.flower.server import Lines, on_grid
 from feddiv.learning.average import StateDict, Weights
 from feddiv.randomness import Streams
 from feddiv.runs.evaluate import HeldOutEvaluation
-from feddiv.runs.experiment import run_experiment
+from feddiv.runs.experiment import resume_experiment, run_experiment
 from feddiv.runs.loop import Record
+from feddiv.runs.model import by_model
 from feddiv.runs.prepare import Prepared
 from feddiv.runs.record import RunFolder
-from feddiv.runs.run import Carrier
+from feddiv.runs.run import Carrier, Run
 
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 HEAD = ("turn", "round", "stage")
@@ -37,7 +40,8 @@ class Strategy(flower.Strategy):
     `model` makes the app's net, `classes` names the classes in order or is their number,
     `input_shape` is that of one sample as the net gets it. A run begins when `sites` nodes are
     there. `settings` are feddiv's, by dotted keys: {"train.lr": 0.01, "warmup.iterations": 2}.
-    `out` is the folder of the run, with its journals and models; without it nothing is kept.
+    `out` is the folder of the run, with its journals and models; without it nothing is kept. With
+    `resume` the run in it goes on from its last checkpoint.
     """
 
     def __init__(
@@ -50,9 +54,13 @@ class Strategy(flower.Strategy):
         sites: int,
         settings: Overrides = (),
         out: str | Path | None = None,
+        resume: bool = False,
     ) -> None:
         names = [str(n) for n in range(classes)] if isinstance(classes, int) else list(classes)
-        self.method, self.model, self.out = method, model, out
+        self.method, self.model = method, model
+        self.out, self.resume = None if out is None else Path(out).expanduser(), resume
+        if resume and out is None:
+            raise UserError("resume=True: out= has to name the folder of the run to go on with")
         self.settings: dict[str, Any] = dict(
             settings if isinstance(settings, Mapping) else map(parsed, settings)
         )
@@ -92,12 +100,17 @@ class Strategy(flower.Strategy):
         experiment = self._experiment(num_rounds, float(timeout), own=evaluate_fn is not None)
         self.summary()
         initial = dict(initial_arrays.to_torch_state_dict())
-        watcher = _Rounds(evaluate_fn, initial_arrays)
+        watcher = _Rounds(evaluate_fn, initial_arrays, begins=not self.resume)
+        carrier = _begun_with(initial, grid, watcher)
         with TemporaryDirectory(prefix="feddiv-") as scratch:
-            folder = RunFolder(Path(scratch) / "run" if self.out is None else Path(self.out))
-            carrier = _begun_with(initial, grid, watcher)
-            run_experiment(experiment, folder, watcher, carrier=carrier, net=self.model)
-        return watcher.result
+            path = self.out or Path(scratch) / "run"
+            if self.resume:
+                _check_same(path, experiment)
+                run = resume_experiment(path, watcher, carrier=carrier, net=self.model)
+            else:
+                folder = RunFolder(path)
+                run = run_experiment(experiment, folder, watcher, carrier=carrier, net=self.model)
+            return _result(run, tuple(initial), watcher.evaluated)
 
     def _experiment(self, rounds: int, timeout: float, *, own: bool) -> Experiment:
         """Where somebody else evaluates, clients do so only at the end."""
@@ -132,34 +145,65 @@ class Strategy(flower.Strategy):
 
 
 class _Rounds(Lines):
-    """Keeps the rounds as Flower's strategies do, and lets the app evaluate."""
+    """Lets the app evaluate: the `initial` weights of a run that begins, and after each round."""
 
-    def __init__(self, evaluate: Evaluate | None, initial: ArrayRecord) -> None:
-        self.evaluate, self.initial = evaluate, initial
-        self.result = flower.Result(arrays=initial)
+    def __init__(self, evaluate: Evaluate | None, initial: ArrayRecord, *, begins: bool) -> None:
+        self.evaluate, self.initial, self.begins = evaluate, initial, begins
+        self.evaluated: dict[int, MetricRecord] = {}
 
     def starts(self, name: str, prepared: Prepared, folder: RunFolder) -> None:
         """Before the first round."""
-        self._evaluated(0, self.initial)
+        if self.begins:
+            self._evaluate(0, self.initial)
 
     def turned(self, line: Record, weights: Weights) -> None:
         """After a round."""
         self.round(line)
-        result, turn = self.result, line["turn"]
-        first = next(iter(weights.values()))  # which began with the app's own weights
-        result.arrays = ArrayRecord({key: each.cpu() for key, each in first.items()})
-        measured = {key: line.get(key) for key in HeldOutEvaluation.measures}
-        if evaluated := _numbers(measured):
-            result.evaluate_metrics_clientapp[turn] = MetricRecord(evaluated)
-        rest = {key: each for key, each in line.items() if key not in (*measured, *HEAD)}
-        result.train_metrics_clientapp[turn] = MetricRecord(_numbers(rest))
-        self._evaluated(turn, result.arrays)
+        self._evaluate(line["turn"], _first(weights, tuple(self.initial)))
 
-    def _evaluated(self, turn: int, arrays: ArrayRecord) -> None:
+    def _evaluate(self, turn: int, arrays: ArrayRecord) -> None:
         metrics = None if self.evaluate is None else self.evaluate(turn, arrays)
         if metrics is not None:
             self.say(f"evaluation after round {turn}: {dict(metrics)}")
-            self.result.evaluate_metrics_serverapp[turn] = metrics
+            self.evaluated[turn] = metrics
+
+
+def _result(
+    run: Run, order: tuple[str, ...], evaluated: Mapping[int, MetricRecord]
+) -> flower.Result:
+    """A run as Flower's strategies tell of it."""
+    tensors, _ = load_tensors(run.folder / "model.safetensors")
+    result = flower.Result(arrays=_first(by_model(tensors), order))
+    result.evaluate_metrics_serverapp.update(evaluated)
+    for line in run.rounds:
+        measured = {key: line.get(key) for key in HeldOutEvaluation.measures}
+        if found := _numbers(measured):
+            result.evaluate_metrics_clientapp[line["turn"]] = MetricRecord(found)
+        rest = {key: each for key, each in line.items() if key not in (*measured, *HEAD)}
+        result.train_metrics_clientapp[line["turn"]] = MetricRecord(_numbers(rest))
+    return result
+
+
+def _first(weights: Weights, order: tuple[str, ...]) -> ArrayRecord:
+    """Of several models the one that began with the app's own weights, in the app's order.
+
+    (Files have an order of their own, and so has what was read from one.)
+    """
+    first = weights[min(weights)]
+    return ArrayRecord({key: first[key].cpu() for key in order})
+
+
+def _check_same(path: Path, experiment: Experiment) -> None:
+    """Refuse to go on with a run that was begun with other settings."""
+    if not (path / "config.toml").is_file():
+        return  # which is told of where it is read
+    begun = flat(load_experiment(path / "config.toml").model_dump())
+    wanted = flat(experiment.from_anywhere().model_dump())
+    for key in sorted({*begun, *wanted}):
+        if begun.get(key) != wanted.get(key):
+            raise UserError(
+                f"{key}={wanted.get(key)}: the run in {path} was begun with {begun.get(key)}"
+            )
 
 
 def _numbers(line: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,7 +212,7 @@ def _numbers(line: Mapping[str, Any]) -> dict[str, Any]:
 
 def _begun_with(initial: StateDict, grid: Grid, watcher: Lines) -> Carrier:
     """Over this grid, once the weights are found to be the net's."""
-    carrier = on_grid(grid, watcher.say, initial)
+    carrier = on_grid(grid, watcher, initial)
 
     def federation(prepared: Prepared, folder: RunFolder) -> Federation:
         fresh = prepared.workspace.make_model("net", Streams(0))

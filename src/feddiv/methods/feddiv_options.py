@@ -37,8 +37,8 @@ class FedDivOptions(MethodOptions):
     relabel: RelabelOptions = RelabelOptions()
     sampler: SamplerOptions = SamplerOptions()
     regulariser: Literal["always", "non_iid", "never"] = "always"
-    # Whether a client's model counts by its trusted labels instead of by all its samples. Where
-    # classes are spread unevenly, only a noisy client may know one: it has to count in full.
+    # Whether a client's model counts by its trusted labels instead of by all its samples. Not by
+    # default where classes are spread unevenly: a noisy client may be the only one to know a class.
     weigh_by_trust: Literal["always", "iid", "never"] = "iid"
     warmup: WarmupMode = WarmupMode()
     train: VisitOptions = VisitOptions()

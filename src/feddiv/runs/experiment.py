@@ -80,6 +80,7 @@ def resume_experiment(
     workers: int | None = None,
     brought: Dataset | None = None,
     carrier: Carrier | None = None,
+    net: Callable[[], nn.Module] | None = None,
 ) -> Run:
     """Go on with what is in a run's folder: its run, then the methods it is compared with.
 
@@ -91,11 +92,11 @@ def resume_experiment(
         experiment = load_experiment(path / "config.toml")
         if brought is not None and experiment.data.source != "python":
             raise UserError(f"{path}: loads its own data ({experiment.data.source}); give none")
-        prepared = prepare(experiment, Draw.load(path / "draw.npz"), watcher, brought)
+        prepared = prepare(experiment, Draw.load(path / "draw.npz"), watcher, brought, net)
         run = _resumed(title(experiment), prepared, folder, watcher, workers, carrier)
         against = {}
         for name, rival in rivals_of(experiment).items():
-            other = fitted(rival, prepared.dataset, prepared.draw, begun=True)
+            other = fitted(rival, prepared.dataset, prepared.draw, begun=True, net=net)
             place = path / "against" / name
             against[name] = _taken_up(name, other, place, watcher, workers, carrier)
     finally:

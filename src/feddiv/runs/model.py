@@ -54,6 +54,15 @@ def flat(weights: Weights) -> StateDict:
     }
 
 
+def by_model(tensors: StateDict) -> dict[str, StateDict]:
+    """The tensors of a file again as models."""
+    weights: dict[str, StateDict] = {}
+    for key, tensor in tensors.items():
+        model, _, entry = key.partition("/")
+        weights.setdefault(model, {})[entry] = tensor
+    return weights
+
+
 class TrainedModel:
     """A trained model, ready to predict.
 
@@ -128,12 +137,8 @@ def load_model(path: str | Path) -> TrainedModel:
 def _built(fields: dict[str, Any], tensors: StateDict) -> TrainedModel:
     lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
     card = ModelCard(**(fields | lists))
-    weights: dict[str, StateDict] = {}
-    for key, tensor in tensors.items():
-        model, _, entry = key.partition("/")
-        weights.setdefault(model, {})[entry] = tensor
     nets: dict[str, nn.Module] = {}
-    for model, state in sorted(weights.items()):
+    for model, state in sorted(by_model(tensors).items()):
         options = ModelOptions(name=card.net, stem=card.stem)
         net = build_net(options, card.input_shape, len(card.classes))
         net.load_state_dict(state)
