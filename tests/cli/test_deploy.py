@@ -11,9 +11,12 @@ def flower() -> None:
 
 
 @pytest.mark.usefixtures("flower")
-def test_init_says_what_goes_where_and_no_secret(command, tmp_path):
-    outcome = command(
-        "deploy", "init", "ours", "--sites", "north,south", "--address", "fl.example.org:443"
+@pytest.mark.parametrize("proxy", [False, True])
+def test_init_says_what_goes_where_and_no_secret(command, tmp_path, proxy):
+    options = ["--sites", "north,south", "--address", "fl.example.org:443"]
+    outcome = command("deploy", "init", "ours", *options, *(["--proxy"] if proxy else []))
+    open_to_all = (
+        "Who reaches the port can start runs: use --proxy, or a firewall for all but sites."
     )
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.splitlines() == [
@@ -22,12 +25,14 @@ def test_init_says_what_goes_where_and_no_secret(command, tmp_path):
         "  sites/north/  is carried to north",
         "  sites/south/  is carried to south",
         "  authority/    is kept offline",
+        *([] if proxy else [open_to_all]),
         "Fill in server/experiment.toml next; README.md has the steps.",
     ]
     assert sorted(path.name for path in (tmp_path / "ours" / "sites").iterdir()) == [
         "north",
         "south",
     ]
+    assert (tmp_path / "ours" / "server" / "proxy.sh").exists() == proxy
 
 
 @pytest.mark.usefixtures("flower")

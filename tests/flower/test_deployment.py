@@ -40,7 +40,10 @@ class Network:
         server = self.deployment.server
         link = processes.start("superlink", [str(server / "superlink.sh")])
         processes.wait_until(
-            lambda: answers(self.deployment), LIMITS.listening, link, "does not listen"
+            lambda: answers(self.deployment, self.deployment.link),
+            LIMITS.listening,
+            link,
+            "does not listen",
         )
         processes.ask("register", [str(server / "register.sh")], LIMITS.answer)
         self.nodes = [self.node(place) for place in range(len(SITES))]

@@ -33,6 +33,12 @@ def init(
         str,
         typer.Option(metavar="HOST:PORT", help="Where the sites reach the server."),
     ] = "127.0.0.1:8443",
+    proxy: Annotated[
+        bool,
+        typer.Option(
+            "--proxy", help="With nginx in front, so that nobody can call more than sites do."
+        ),
+    ] = False,
 ) -> None:
     """Write certificates, a key per site, the experiment and a start script per role."""
     from feddiv.deploy import names
@@ -42,7 +48,7 @@ def init(
     needs_flower()
     from feddiv.deploy.folder import init as write
 
-    made = write(folder, wanted, where)
+    made = write(folder, wanted, where, where.inner if proxy else None)
     rows = [
         ("server/", f"stays at the server, which sites reach at {where}"),
         *((f"sites/{name}/", f"is carried to {name}") for name in made.sites),
@@ -52,6 +58,10 @@ def init(
     typer.echo(f"Written to {folder}")
     for part, fate in rows:
         typer.echo(f"  {part:{width}}  {fate}")
+    if not (made.proxied or where.on_this_machine_only):
+        typer.echo(
+            "Who reaches the port can start runs: use --proxy, or a firewall for all but sites."
+        )
     typer.echo("Fill in server/experiment.toml next; README.md has the steps.")
 
 
@@ -61,6 +71,9 @@ def demo(
         Path | None, typer.Option(help="A new folder; without it, one under runs/.")
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, max=1000, help="Rounds of FedDiv.")] = DEMO_ROUNDS,
+    proxy: Annotated[
+        bool, typer.Option("--proxy", help="With nginx between the sites and the server.")
+    ] = False,
 ) -> None:
     """Run FedDiv between a server and three sites on this machine, over TLS, and stop them all."""
     needs_flower()
@@ -68,7 +81,7 @@ def demo(
     from feddiv.deploy.processes import Failed
 
     try:
-        outcome = show(out, rounds, typer.echo)
+        outcome = show(out, rounds, typer.echo, proxy=proxy)
     except KeyboardInterrupt as stop:
         typer.echo("feddiv: stopped, the server and the sites too", err=True)
         raise typer.Exit(128 + getattr(stop, "signal", signal.SIGINT)) from None

@@ -6,6 +6,7 @@ It writes a deployment as `deploy init` does, and starts the very scripts that i
 import csv
 import json
 import os
+import shutil
 import socket
 import ssl
 import sys
@@ -29,6 +30,7 @@ from feddiv.deploy.processes import Failed, Kept, Processes
 from feddiv.errors import UserError
 
 _HERE = ip_address("127.0.0.1")
+_SYSTEM = ("/usr/local/sbin", "/usr/sbin")  # where nginx is, often off the PATH of users
 
 Say = Callable[[str], None]
 
@@ -63,25 +65,31 @@ class Outcome:
     seconds: float
 
 
-def demo(out: Path | None, rounds: int, say: Say, limits: Limits | None = None) -> Outcome:
+def demo(
+    out: Path | None, rounds: int, say: Say, limits: Limits | None = None, *, proxy: bool = False
+) -> Outcome:
     """Run FedDiv between three sites; whatever happens, no process is left."""
     if sys.platform == "win32":
         raise UserError("deploy demo: needs Linux or macOS, because Flower's nodes do")
+    if proxy and shutil.which("nginx", path=environment()["PATH"]) is None:
+        raise UserError("--proxy: nginx is not installed; it is a package of every Linux")
     begun, limits = time.monotonic(), limits or Limits()
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     folder = usable(out or Path("runs") / f"deploy-demo-{stamp}")
-    port, *site_ports = free_ports(4)
+    port, inner, *site_ports = free_ports(5)
     folder.mkdir(parents=True, exist_ok=True)
     data = write_demo_data(folder / "data")
     sites = tuple(site.name for site in data.sites)
-    deployment = init(folder / "deployment", sites, Address(_HERE, port))
+    address = Address(_HERE, port)
+    deployment = init(folder / "deployment", sites, address, inner if proxy else None)
     _fill_in(deployment.server / "experiment.toml", data, rounds)
     for site in data.sites:
         say(f"{site.name}: {site.images} images, {len(site.wrong)} with a wrong label")
 
     with Processes(folder / "logs", environment()) as processes:
         _start(processes, deployment, data, site_ports, limits)
-        say(f"{len(data.sites)} sites connected to {deployment.address} over TLS with their keys")
+        by = ", through nginx" if deployment.proxied else ""
+        say(f"{len(sites)} sites connected to {address} over TLS with their keys{by}")
         run = _train(processes, deployment, rounds, limits, say)
         say("stopping the server and the sites")
     summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
@@ -97,11 +105,19 @@ def _start(
     server = deployment.server
     link = processes.start("superlink", [str(server / "superlink.sh")])
     processes.wait_until(
-        lambda: answers(deployment),
+        lambda: answers(deployment, deployment.link),
         limits.listening,
         link,
-        f"did not listen on {deployment.address}",
+        f"did not listen on {deployment.link}",
     )
+    if deployment.proxied:
+        front = processes.start("proxy", [str(server / "proxy.sh")])
+        processes.wait_until(
+            lambda: answers(deployment, deployment.address),
+            limits.listening,
+            front,
+            f"did not listen on {deployment.address}",
+        )
     processes.ask("register", [str(server / "register.sh")], limits.answer)
     nodes = [
         processes.start(
@@ -191,7 +207,7 @@ def environment() -> dict[str, str]:
     """This process's, with the programs beside this Python first, one torch thread, quick polls."""
     scripts = sysconfig.get_path("scripts")
     return os.environ | {
-        "PATH": os.pathsep.join([scripts, os.environ.get("PATH", os.defpath)]),
+        "PATH": os.pathsep.join([scripts, os.environ.get("PATH", os.defpath), *_SYSTEM]),
         "OMP_NUM_THREADS": "1",
         "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
         "NO_COLOR": "1",
@@ -207,10 +223,10 @@ def free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-def answers(deployment: Deployment) -> bool:
+def answers(deployment: Deployment, address: Address) -> bool:
     """Whether a server answers there that holds the key of our certificate."""
     context = ssl.create_default_context(cafile=deployment.server / "ca.crt")
-    host, port = str(deployment.address.host), deployment.address.port
+    host, port = str(address.host), address.port
     try:
         with (
             socket.create_connection((host, port), timeout=5) as plain,

@@ -19,6 +19,7 @@ from feddiv.files import settle
 
 CONNECTION = "feddiv"
 _PRIVATE, _SCRIPT = 0o600, 0o700
+_RUNNING = {False: " (keep it running)", True: " and `server/proxy.sh` (keep both running)"}
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,13 @@ class Deployment:
 
     folder: Path
     sites: tuple[str, ...]
-    address: Address
+    address: Address  # where sites connect
+    link: Address  # where the SuperLink listens: there, or on this machine behind a proxy
+
+    @property
+    def proxied(self) -> bool:
+        """Whether a proxy stands between the sites and the SuperLink."""
+        return self.link != self.address
 
     @property
     def server(self) -> Path:
@@ -39,10 +46,16 @@ class Deployment:
         return self.folder / "sites" / name
 
 
-def init(folder: Path, sites: Sequence[str], address: Address) -> Deployment:
-    """Write the folder of a deployment, whole or not at all."""
+def init(
+    folder: Path, sites: Sequence[str], address: Address, inner: int | None = None
+) -> Deployment:
+    """Write the folder of a deployment, whole or not at all.
+
+    With `inner`, a port of the server, the SuperLink listens there for a proxy that sites call.
+    """
     final = usable(folder)
-    deployment = Deployment(final, tuple(sites), address)
+    link = address if inner is None else Address(ip_address("127.0.0.1"), inner)
+    deployment = Deployment(final, tuple(sites), address, link)
     final.parent.mkdir(parents=True, exist_ok=True)
     # mkdtemp's folder is its owner's only, so no key is ever readable by others.
     draft = Path(tempfile.mkdtemp(prefix=f".{final.name}-", suffix=".part", dir=final.parent))
@@ -79,13 +92,15 @@ def usable(folder: Path) -> Path:
 
 def _write(draft: Path, deployment: Deployment) -> None:
     """Fill the draft; paths inside files are those of the final place."""
-    authority, address = Authority(), deployment.address
+    authority, address, link = Authority(), deployment.address, deployment.link
     local = ("localhost", ip_address("127.0.0.1"), ip_address("::1"))
     certificate = authority.pair()
     words = {
         "ADDRESS": str(address),
-        "LISTEN": address.listen,
-        "PORT": str(address.port),
+        "LISTEN": link.listen,
+        "PORT": str(link.port),
+        "OUTSIDE": _outside(address),
+        "RUNNING": _RUNNING[deployment.proxied],
         "COUNT": str(len(deployment.sites)),
     }
 
@@ -100,6 +115,9 @@ def _write(draft: Path, deployment: Deployment) -> None:
     _copy_app(server / "app")
     for script in ("superlink.sh", "register.sh", "run.sh"):
         _file(server / script, _template(script, words), _SCRIPT)
+    if deployment.proxied:
+        _file(server / "proxy.sh", _template("proxy.sh", words), _SCRIPT)
+        _file(server / "proxy" / "nginx.conf", _template("nginx.conf", words))
 
     for name in deployment.sites:
         key, site = node_key(name), draft / "sites" / name
@@ -109,10 +127,16 @@ def _write(draft: Path, deployment: Deployment) -> None:
         _file(site / "supernode.sh", _template("supernode.sh", words), _SCRIPT)
 
 
+def _outside(address: Address) -> str:
+    """Where nginx listens, as it writes it."""
+    host, port = address.listen, address.port
+    return f"[{host}]:{port} ipv6only=off" if ":" in host else f"{host}:{port}"
+
+
 def _connection(deployment: Deployment) -> bytes:
     """Flower's own config file, in which it looks up the name CONNECTION."""
     connection = {
-        "address": str(deployment.address.local),
+        "address": str(deployment.link.local),
         "root-certificates": str(deployment.server / "ca.crt"),
     }
     return tomli_w.dumps({"superlink": {"default": CONNECTION, CONNECTION: connection}}).encode()

@@ -25,14 +25,19 @@ class Address:
     @property
     def local(self) -> "Address":
         """The same SuperLink, called from its own machine."""
-        if self._on_this_machine_only:
+        if self.on_this_machine_only:
             return self
         return Address(ip_address("::1" if self._ipv6 else "127.0.0.1"), self.port)
 
     @property
+    def inner(self) -> int:
+        """A port beside it, for what stands behind a proxy."""
+        return self.port + 1 if self.port < 65535 else self.port - 1
+
+    @property
     def listen(self) -> str:
         """What the SuperLink binds: all interfaces, because a public address may be a router's."""
-        if self._on_this_machine_only:
+        if self.on_this_machine_only:
             return "127.0.0.1" if isinstance(self.host, str) else str(self.host)
         return "::" if self._ipv6 else "0.0.0.0"
 
@@ -41,7 +46,8 @@ class Address:
         return isinstance(self.host, IPv6Address)
 
     @property
-    def _on_this_machine_only(self) -> bool:
+    def on_this_machine_only(self) -> bool:
+        """Whether it is a loopback address."""
         return self.host == "localhost" if isinstance(self.host, str) else self.host.is_loopback
 
 

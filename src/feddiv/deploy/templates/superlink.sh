@@ -2,8 +2,8 @@
 # The SuperLink: carries messages between the server and the sites. Runs until Ctrl-C or SIGTERM.
 @ENVIRONMENT@
 # Where it listens. Sites connect to @ADDRESS@.
-# Fleet, Control and Runtime API share this port, and only the first knows who calls: see
-# docs/deployment.md for what the firewall or proxy in front of it must let through (/v1/fleet/).
+# Fleet, Control and Runtime API share this port, and only the first knows who calls: from outside
+# /v1/fleet/ alone may be reached (deploy init --proxy writes a proxy for that; docs/deployment.md).
 LISTEN="@LISTEN@"
 PORT="@PORT@"
 
