@@ -312,6 +312,20 @@ def served_away(config):
     return served(grid, config)
 
 
+@pytest.mark.parametrize("place", [3.0, -1.0, 0.5, math.nan, math.inf])
+def test_a_place_that_is_not_in_the_draw_is_refused(tmp_path, place):
+    config = run_config(tmp_path / "run", federation__wait=0.01)
+    grid = trial_grid(config)
+    grid.meddle = meddled(lambda message, reply: claimed(reply, place), kind="hello")
+    with pytest.raises(TooFew, match="says that its place in the draw is .*; there are 3"):
+        served(grid, config)
+
+
+def claimed(reply, place):
+    reply.content["metrics"]["place"] = place
+    return reply
+
+
 def test_a_straggler_does_not_cost_the_answers_of_others(tmp_path, capsys):
     config = run_config(tmp_path / "run", federation__round_timeout=0.3)
     grid = trial_grid(config)

@@ -87,7 +87,6 @@ def test_fedavg_becomes_feddiv_which_is_better_on_wrong_labels(
     assert len(flagged & wrong) / len(wrong & held) > 0.85
 
 
-@pytest.mark.full
 def test_runs_on_the_simulation_engine(
     example: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

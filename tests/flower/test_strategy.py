@@ -101,6 +101,17 @@ def test_starts_from_the_given_weights_and_gives_the_same_bits_again(tmp_path: P
     assert not same(first, trained("c", 1))
 
 
+def test_nodes_with_keys_keep_their_partitions_and_are_numbered_by_the_server(
+    tmp_path: Path,
+) -> None:
+    grid = grid_of(tmp_path)
+    grid.keys = {20 - place: f"key {place}".encode() for place in range(3)}
+    result = strategy("fedavg", out=tmp_path / "run").start(grid, initial(), num_rounds=2)
+
+    assert result.train_metrics_clientapp[2]["visits"] == 3
+    assert sorted(path.parent.name for path in tmp_path.glob("?/audit.csv")) == ["0", "1", "2"]
+
+
 @pytest.mark.parametrize("method", ["feddiv", "dividemix"])
 def test_a_stopped_run_goes_on_to_the_same_bits(method: str, tmp_path: Path) -> None:
     settings = {"checkpoint.seconds": 0.0, "evaluation.every": 1}

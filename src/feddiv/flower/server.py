@@ -9,6 +9,7 @@ from typing import Any
 
 from flwr.app import Context
 from flwr.serverapp import Grid
+from flwr.superlink.grid import InMemoryGrid  # that of a simulation
 
 from feddiv.config import CHOICES, Experiment, load_experiment, parsed
 from feddiv.dotted import flat
@@ -82,7 +83,14 @@ def on_grid(grid: Grid, lines: "Lines", initial: StateDict | None = None) -> Car
         # Not a draw of the experiment: it tells this run's files at the sites from other runs'.
         token = secrets.token_hex(16)
         built = FlowerFederation(
-            grid, prepared.workspace, experiment, options, token, lines.say, initial=initial
+            grid,
+            prepared.workspace,
+            experiment,
+            options,
+            token,
+            lines.say,
+            initial=initial,
+            keyed=not isinstance(grid, InMemoryGrid),
         )
         lines.site = built.seats.name
         return built

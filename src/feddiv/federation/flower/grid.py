@@ -71,8 +71,8 @@ class Network(Protocol):
 class FlowerFederation:
     """Sites that are reached through a Grid. `run` tells this run's memories from others'.
 
-    A site has `greeting` seconds to answer hello. The first model that is made begins with
-    the `initial` weights, if there are any.
+    A site has `greeting` seconds to answer hello. The first model that is made begins with the
+    `initial` weights, if there are any. In a simulation nodes are not `keyed`: theirs are invented.
     """
 
     def __init__(
@@ -85,11 +85,12 @@ class FlowerFederation:
         tell: Callable[[str], None] = lambda line: None,
         greeting: float = GREETING,
         initial: StateDict | None = None,
+        keyed: bool = True,
     ) -> None:
         torch.set_num_threads(1)  # as everywhere: more would change the bits of an evaluation
         self.grid, self.workspace, self.options = grid, workspace, options
         self.run, self.tell = run, tell
-        self.greeting, self.initial = greeting, initial
+        self.greeting, self.initial, self.keyed = greeting, initial, keyed
         self.config = to_toml(experiment.from_anywhere())
         self.seats = Seats()
         self.versions: dict[int, str] = {}
@@ -166,7 +167,8 @@ class FlowerFederation:
 
     def _nodes(self) -> list[Node]:
         """The nodes that are connected now."""
-        return sorted((Node.of(info) for info in self.grid.get_nodes()), key=lambda node: node.id)
+        found = [Node.of(info, self.keyed) for info in self.grid.get_nodes()]
+        return sorted(found, key=lambda node: node.id)
 
     def _greeted(self, nodes: list[Node], here: set[str]) -> list[Greeting]:
         """Those of the nodes that answer hello as they should; `here` are keys of known sites."""

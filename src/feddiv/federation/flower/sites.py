@@ -29,12 +29,12 @@ class Node:
     key: str
     name: str
     session: str  # changes when the site connects anew
-    keyed: bool = True  # whether a node key proves who it is
+    keyed: bool = True  # whether a key says who it is
 
     @classmethod
-    def of(cls, info: Any) -> "Node":
-        """From Flower's own description; without node keys a node is known by its number."""
-        public = bytes(info.public_key)
+    def of(cls, info: Any, keyed: bool) -> "Node":
+        """From Flower's own description; a node without a key is known by its number."""
+        public = bytes(info.public_key) if keyed else b""
         key = hashlib.sha256(public).hexdigest()[:16] if public else f"node {info.node_id}"
         return cls(info.node_id, key, str(info.name), str(info.last_activated_at), bool(public))
 
@@ -55,15 +55,15 @@ class Greeting:
     def of(cls, node: Node, reply: Reply, places: int) -> "Greeting":
         """From its reply; the run's own draw has so many places.
 
-        Where it has none, a place only tells nodes without keys apart: a key says who a site is.
+        Where it has none, a place only tells nodes without keys apart: a key says who a site is,
+        whatever partition its own app gave to it.
         """
         if reply.samples < 1:
             raise Refused("has no samples")
         place = reply.metrics.get("place")
-        if place is None:
+        if place is None or (places == 0 and node.keyed):
             return cls(node, reply.samples, None)
-        if places == 0 and not node.keyed:
-            places = MOST_CLIENTS
+        places = places or MOST_CLIENTS
         if not 0 <= place < places or place != int(place):  # also what is not a number
             raise Refused(f"says that its place in the draw is {place:g}; there are {places}")
         return cls(node, reply.samples, int(place))
