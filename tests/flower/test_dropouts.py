@@ -317,7 +317,7 @@ def test_a_place_that_is_not_in_the_draw_is_refused(tmp_path, place):
     config = run_config(tmp_path / "run", federation__wait=0.01)
     grid = trial_grid(config)
     grid.meddle = meddled(lambda message, reply: claimed(reply, place), kind="hello")
-    with pytest.raises(TooFew, match="says that its place in the draw is .*; there are 3"):
+    with pytest.raises(TooFew, match=r"says that its place in the draw is .*; there are 3"):
         served(grid, config)
 
 
@@ -340,9 +340,8 @@ def test_a_straggler_does_not_cost_the_answers_of_others(tmp_path, capsys):
     run = served(grid, config)
     assert [line["missing"] for line in run.rounds] == [[], [0], [0]]
     assert "feddiv: round 2 (train), did not answer: client 0\n" in capsys.readouterr().out
-    assert (
-        min(lifetimes) > 2 * 0.3
-    )  # a reply expires with its message, which has to outlive the wait
+    # A reply expires with its message, which has to outlive the wait.
+    assert min(lifetimes) > 2 * 0.3
 
 
 def test_a_site_that_joined_before_a_stop_takes_part_after_it(tmp_path):
