@@ -68,6 +68,14 @@ def test_what_sites_call_reaches_the_superlink(running):
         "/v1/fleet/..%2fcontrol/list-runs",
         "/v1/fleet/%2e%2e/control/list-runs",
         "//v1/control/list-runs",
+        "/v1/control/list-runs%3f/../../fleet/pull-messages",
+        "/v1/control/list-runs%23/../../fleet/pull-messages",
+        "/v1/control/../fleet/pull-messages",
+        "//v1/fleet/pull-messages",
+        "/v1/%66leet/pull-messages",
+        "/v1/fleet/pull-messages?a=b",
+        "/v1/fleet/",
+        "/v1/fleet",
         "/V1/control/list-runs",
         "/",
         "/docs",
@@ -81,7 +89,30 @@ def test_nothing_else_does(running, path):
 def test_the_operator_on_the_servers_machine_is_answered(running):
     assert status(running, running.link, "/v1/control/list-runs") not in (403, 404)
     with pytest.raises(ConnectionRefusedError):  # the SuperLink itself hears nobody else
-        socket.create_connection(("127.0.0.2", running.link.port), timeout=5).close()
+        socket.create_connection(("127.0.0.2", running.link.port), timeout=5).close()  # of Linux
+
+
+@nginx
+def test_a_strangers_body_is_not_taken_in(running):
+    context = ssl.create_default_context(cafile=running.server / "ca.crt")
+    port = running.address.port
+    connection = http.client.HTTPSConnection("127.0.0.1", port, context=context)
+    connection.putrequest("POST", "/v1/fleet/push-object")
+    connection.putheader("Content-Length", str(10**9))
+    connection.endheaders()
+    assert connection.getresponse().status == 413
+
+
+@nginx
+def test_the_superlinks_log_names_who_called(running):
+    context = ssl.create_default_context(cafile=running.server / "ca.crt")
+    port = running.address.port
+    connection = http.client.HTTPSConnection("127.0.0.1", port, context=context)
+    connection.request("POST", "/v1/fleet/get-run", headers={"X-Forwarded-For": "203.0.113.66"})
+    connection.getresponse().read()
+    log = (running.folder.parent / "logs" / "superlink.log").read_text()
+    assert "/v1/fleet/get-run" in log
+    assert "203.0.113.66" not in log
 
 
 @nginx

@@ -14,6 +14,7 @@ from tests.flower.grids import LocalGrid
 from tests.flower.trial import lines, served
 
 from feddiv.errors import TooFew, UserError
+from feddiv.federation.flower.sites import Seat, Seats
 from feddiv.flower import client_app
 from feddiv.flower.site import SiteMemory
 
@@ -212,6 +213,31 @@ def test_a_run_goes_on_only_with_sites_that_it_knows(deployment):
     del grid.nodes[6]
     with pytest.raises(TooFew, match="0 of 1 sites are there"):
         served(grid, config)
+
+
+def test_a_run_goes_on_as_it_was_begun_but_for_its_patience(deployment):
+    grid, config = sites_grid(deployment)
+    stopped_after(grid, 9)
+    with pytest.raises(Crash):
+        served(grid, config)
+    grid, config = sites_grid(deployment, resume=True, rounds=9)
+    with pytest.raises(UserError, match=r"^rounds=9: the run in .* was begun with 4"):
+        served(grid, config)
+    patience = {"federation-wait": 0.7, "federation-attempts": 5, "checkpoint-seconds": 3.0}
+    grid, config = sites_grid(deployment, resume=True, **patience)
+    assert len(served(grid, config).rounds) == 4
+
+
+def test_sites_of_one_name_are_told_apart():
+    seats = Seats()
+    for client, name in enumerate(["north", "south", "north"]):
+        seats.by_key[str(client)] = Seat(client, str(client), name, 10)
+    assert [seats.name(client) for client in (0, 1, 2, 3)] == [
+        "north (client 0)",
+        "south",
+        "north (client 2)",
+        "3",
+    ]
 
 
 def test_a_late_visit_does_not_forget_what_came_after_it(tmp_path):

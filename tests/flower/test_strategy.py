@@ -9,6 +9,7 @@ import pytest
 import torch
 from flwr.app import ArrayRecord, ConfigRecord, Context, MetricRecord
 from tests.flower.grids import LocalGrid
+from tests.flower.trial import lines
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
@@ -106,10 +107,17 @@ def test_nodes_with_keys_keep_their_partitions_and_are_numbered_by_the_server(
 ) -> None:
     grid = grid_of(tmp_path)
     grid.keys = {20 - place: f"key {place}".encode() for place in range(3)}
+    grid.nodes[18]["partition-id"] = 10**12  # a number of their own app's, not of a client
     result = strategy("fedavg", out=tmp_path / "run").start(grid, initial(), num_rounds=2)
 
     assert result.train_metrics_clientapp[2]["visits"] == 3
-    assert sorted(path.parent.name for path in tmp_path.glob("?/audit.csv")) == ["0", "1", "2"]
+    visited = {line["client"] for line in lines(tmp_path / "run" / "clients.jsonl")}
+    assert visited == {0, 1, 2}
+    assert sorted(path.parent.name for path in tmp_path.glob("*/audit.csv")) == [
+        "0",
+        "1",
+        f"{10**12}",
+    ]
 
 
 @pytest.mark.parametrize("method", ["feddiv", "dividemix"])
@@ -137,12 +145,42 @@ def test_a_stopped_run_goes_on_to_the_same_bits(method: str, tmp_path: Path) -> 
 
     with pytest.raises(UserError, match=r"^train.lr=0.5: the run in .* was begun with 0.0"):
         resumed(**{"train.lr": 0.5})
+    with pytest.raises(UserError, match=r"^initial_arrays: 1.bias has the shape None"):
+        strategy(method, out=out, resume=True).start(grid, ArrayRecord({}), 5)
     for evaluated in ([4, 5], [4, 5]):  # the second time it is finished
         result = resumed()
         assert same(result.arrays, whole.arrays)
         assert sorted(result.train_metrics_clientapp) == [1, 2, 3, 4, 5]
         assert result.evaluate_metrics_clientapp == whole.evaluate_metrics_clientapp
         assert seen == evaluated
+
+
+def test_a_run_that_had_no_checkpoint_begins_again_with_its_own_weights(tmp_path: Path) -> None:
+    whole = strategy().start(grid_of(tmp_path / "a"), initial(1), 3)
+    grid, out = grid_of(tmp_path / "b"), tmp_path / "run"
+    with pytest.raises(TooFew):
+        strategy(out=out, sites=4).start(grid, initial(1), 3)
+    seen: list[tuple[int, ArrayRecord]] = []
+
+    def evaluate(number: int, arrays: ArrayRecord) -> None:
+        seen.append((number, arrays))
+
+    again = strategy(out=out, resume=True, settings={"evaluation.every": 1})
+    result = again.start(grid, initial(9), 3, evaluate_fn=evaluate, timeout=7)
+    assert same(result.arrays, whole.arrays)
+    assert [number for number, _ in seen] == [0, 1, 2, 3]
+    assert same(seen[0][1], initial(1))
+
+
+def test_two_nodes_cannot_share_a_folder(tmp_path: Path) -> None:
+    grid = grid_of(tmp_path, count=2)
+    grid.keys = {20 - place: f"key {place}".encode() for place in range(2)}
+    for config in grid.nodes.values():
+        config["partition-id"] = 0
+    out = tmp_path / "run"
+    strategy(out=out, sites=2).start(grid, initial(), 3)
+    told = {line["missing"] for line in lines(out / "clients.jsonl") if "missing" in line}
+    assert any("site-path is that of client" in each for each in told)
 
 
 def test_to_go_on_a_run_has_to_be_there(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def demo(
     if sys.platform == "win32":
         raise UserError("deploy demo: needs Linux or macOS, because Flower's nodes do")
     if proxy and shutil.which("nginx", path=environment()["PATH"]) is None:
-        raise UserError("--proxy: nginx is not installed; it is a package of every Linux")
+        raise UserError("--proxy: nginx is not installed (1.19.5 or later)")
     begun, limits = time.monotonic(), limits or Limits()
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     folder = usable(out or Path("runs") / f"deploy-demo-{stamp}")

@@ -111,8 +111,8 @@ class OwnData:
 class AppData:
     """The data of somebody's own Flower app: a data set of numbered items, or a loader over one.
 
-    `place` is what the node's config calls its partition. In a simulation, where nothing else tells
-    a node again, it is the client's number; elsewhere the server gives one, after hello.
+    `place` is what the node's config calls its partition: in a simulation nothing else tells a node
+    again, so the server makes it the client's number.
     """
 
     data: Callable[[], Any]
@@ -128,8 +128,7 @@ class AppData:
             )
         wanted = described(experiment.data)
         own = as_they_are(self.data(), wanted.classes, self.each, "data")
-        number = client if client >= 0 or self.place is None else self.place
-        return held(own, wanted, experiment, number, str, "data")
+        return held(own, wanted, experiment, client, str, "data")
 
 
 def held(

@@ -60,7 +60,9 @@ def _served(grid: Grid, run: Mapping[str, Any], watcher: "Lines") -> Run:
     folder = Path(out).expanduser()
     carrier = on_grid(grid, watcher)
     if run.get("resume"):
-        result = resume_experiment(folder, watcher, carrier=carrier)
+        told = any(value != "" for key, value in run.items() if key not in ("out", "resume"))
+        wanted = experiment_of(run) if told else None
+        result = resume_experiment(folder, watcher, carrier=carrier, wanted=wanted)
     else:
         experiment = experiment_of(run)
         result = run_experiment(experiment, RunFolder(folder), watcher, carrier=carrier)
@@ -165,7 +167,7 @@ class Lines(Watcher):
         if accuracy is None:
             accuracy, kind = line.get("held_out_accuracy"), "held-out"
         measured = "" if accuracy is None else f", {kind} accuracy {accuracy:.1%}"
-        missing = ", ".join(dict.fromkeys(map(self.site, line["missing"])))
+        missing = ", ".join(map(self.site, dict.fromkeys(line["missing"])))
         absent = f", did not answer: {missing}" if missing else ""
         self.say(f"round {line['round']} ({line['stage']}){measured}{absent}")
 

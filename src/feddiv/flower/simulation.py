@@ -78,6 +78,7 @@ def simulated(prepared: Prepared, folder: RunFolder) -> Federation:
         rules,
         secrets.token_hex(16),  # not a draw: it tells this run's files from other runs'
         greeting=options.round_timeout,  # the first message starts all processes
+        keyed=False,
     )
 
 

@@ -13,13 +13,11 @@ from flwr.supercore.logger import log
 from torch import nn
 
 from feddiv.config import Experiment, Overrides, load_experiment, parsed
-from feddiv.dotted import flat
 from feddiv.errors import UserError
 from feddiv.federation.contract import Federation
-from feddiv.files import load_tensors
+from feddiv.files import Unreadable, load_tensors, save_tensors
 from feddiv.flower.server import Lines, on_grid
 from feddiv.learning.average import StateDict, Weights
-from feddiv.randomness import Streams
 from feddiv.runs.evaluate import HeldOutEvaluation
 from feddiv.runs.experiment import resume_experiment, run_experiment
 from feddiv.runs.loop import Record
@@ -30,6 +28,7 @@ from feddiv.runs.run import Carrier, Run
 
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 HEAD = ("turn", "round", "stage")
+INITIAL = "initial.safetensors"  # what a run began with, should it have to begin again
 # As in Flower's FedAvg all nodes train in every round, unless the settings say otherwise.
 USUAL: Mapping[str, Any] = {"clients.fraction": 1.0, "evaluation.name": "held_out"}
 
@@ -100,13 +99,15 @@ class Strategy(flower.Strategy):
         experiment = self._experiment(num_rounds, float(timeout), own=evaluate_fn is not None)
         self.summary()
         initial = dict(initial_arrays.to_torch_state_dict())
-        watcher = _Rounds(evaluate_fn, initial_arrays, begins=not self.resume)
+        _check_fits(initial, self.model())
+        watcher = _Rounds(evaluate_fn, initial, begins=not self.resume)
         carrier = _begun_with(initial, grid, watcher)
         with TemporaryDirectory(prefix="feddiv-") as scratch:
             path = self.out or Path(scratch) / "run"
             if self.resume:
-                _check_same(path, experiment)
-                run = resume_experiment(path, watcher, carrier=carrier, net=self.model)
+                run = resume_experiment(
+                    path, watcher, carrier=carrier, net=self.model, wanted=experiment
+                )
             else:
                 folder = RunFolder(path)
                 run = run_experiment(experiment, folder, watcher, carrier=carrier, net=self.model)
@@ -145,24 +146,34 @@ class Strategy(flower.Strategy):
 
 
 class _Rounds(Lines):
-    """Lets the app evaluate: the `initial` weights of a run that begins, and after each round."""
+    """Lets the app evaluate: the first weights of a run, and those after each round."""
 
-    def __init__(self, evaluate: Evaluate | None, initial: ArrayRecord, *, begins: bool) -> None:
+    def __init__(self, evaluate: Evaluate | None, initial: StateDict, *, begins: bool) -> None:
         self.evaluate, self.initial, self.begins = evaluate, initial, begins
         self.evaluated: dict[int, MetricRecord] = {}
 
     def starts(self, name: str, prepared: Prepared, folder: RunFolder) -> None:
-        """Before the first round."""
+        """Before the first round, or before it goes on."""
         if self.begins:
-            self._evaluate(0, self.initial)
+            self._evaluate(0, {"net": self.initial})
+        else:
+            self.initial = _kept(folder, self.initial) or self.initial
+
+    def goes_on(self, rounds: Sequence[Record]) -> None:
+        """About a run that was begun, and may not have got far."""
+        super().goes_on(rounds)
+        if not rounds:
+            self._evaluate(0, {"net": self.initial})
 
     def turned(self, line: Record, weights: Weights) -> None:
         """After a round."""
         self.round(line)
-        self._evaluate(line["turn"], _first(weights, tuple(self.initial)))
+        self._evaluate(line["turn"], weights)
 
-    def _evaluate(self, turn: int, arrays: ArrayRecord) -> None:
-        metrics = None if self.evaluate is None else self.evaluate(turn, arrays)
+    def _evaluate(self, turn: int, weights: Weights) -> None:
+        if self.evaluate is None:
+            return
+        metrics = self.evaluate(turn, _first(weights, tuple(self.initial)))
         if metrics is not None:
             self.say(f"evaluation after round {turn}: {dict(metrics)}")
             self.evaluated[turn] = metrics
@@ -193,38 +204,45 @@ def _first(weights: Weights, order: tuple[str, ...]) -> ArrayRecord:
     return ArrayRecord({key: first[key].cpu() for key in order})
 
 
-def _check_same(path: Path, experiment: Experiment) -> None:
-    """Refuse to go on with a run that was begun with other settings."""
-    if not (path / "config.toml").is_file():
-        return  # which is told of where it is read
-    begun = flat(load_experiment(path / "config.toml").model_dump())
-    wanted = flat(experiment.from_anywhere().model_dump())
-    for key in sorted({*begun, *wanted}):
-        if begun.get(key) != wanted.get(key):
-            raise UserError(
-                f"{key}={wanted.get(key)}: the run in {path} was begun with {begun.get(key)}"
-            )
-
-
 def _numbers(line: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in line.items() if isinstance(value, int | float)}
 
 
 def _begun_with(initial: StateDict, grid: Grid, watcher: Lines) -> Carrier:
-    """Over this grid, once the weights are found to be the net's."""
-    carrier = on_grid(grid, watcher, initial)
+    """Over this grid, from these weights, or from those that the run was begun with."""
 
     def federation(prepared: Prepared, folder: RunFolder) -> Federation:
-        fresh = prepared.workspace.make_model("net", Streams(0))
-        for key in sorted({*fresh, *initial}):
-            shapes = [tuple(each[key].shape) if key in each else None for each in (initial, fresh)]
-            if shapes[0] != shapes[1]:
-                raise UserError(
-                    f"initial_arrays: {key} has the shape {shapes[0]}, that of model() {shapes[1]}"
-                )
-        return carrier(prepared, folder)
+        first = _kept(folder, initial)
+        if first is None:
+            save_tensors(folder.path / INITIAL, initial)
+        return on_grid(grid, watcher, first or initial)(prepared, folder)
 
     return federation
+
+
+def _kept(folder: RunFolder, like: StateDict) -> StateDict | None:
+    """The weights that the run in this folder was begun with, in the order of these."""
+    file = folder.path / INITIAL
+    if not file.is_file():
+        return None
+    try:
+        tensors, _ = load_tensors(file)
+    except Unreadable as problem:
+        raise UserError(f"{file}: {problem}") from None
+    if {key: each.shape for key, each in tensors.items()} != {k: v.shape for k, v in like.items()}:
+        raise UserError(f"{file}: these are weights of another net")
+    return {key: tensors[key] for key in like}
+
+
+def _check_fits(initial: StateDict, net: nn.Module) -> None:
+    """Refuse weights of another net."""
+    fresh = net.state_dict()
+    for key in sorted({*fresh, *initial}):
+        shapes = [tuple(each[key].shape) if key in each else None for each in (initial, fresh)]
+        if shapes[0] != shapes[1]:
+            raise UserError(
+                f"initial_arrays: {key} has the shape {shapes[0]}, that of model() {shapes[1]}"
+            )
 
 
 def _name(model: Callable[[], nn.Module]) -> str:

@@ -8,6 +8,7 @@ from torch import nn
 
 from feddiv.config import Experiment, changed_options, load_experiment, validated
 from feddiv.data import Dataset, Draw, Teller
+from feddiv.dotted import flat
 from feddiv.errors import UserError
 from feddiv.learning.average import Weights
 from feddiv.methods.registry import full_name
@@ -16,6 +17,8 @@ from feddiv.runs.prepare import Prepared, fitted, prepare
 from feddiv.runs.record import RunFolder
 from feddiv.runs.recorder import checkpoints_of
 from feddiv.runs.run import Carrier, Run, execute, finished_run
+
+PATIENCE = ("federation.", "checkpoint.", "description")  # what may change when a run goes on
 
 
 class Watcher(Teller):
@@ -81,15 +84,19 @@ def resume_experiment(
     brought: Dataset | None = None,
     carrier: Carrier | None = None,
     net: Callable[[], nn.Module] | None = None,
+    wanted: Experiment | None = None,
 ) -> Run:
     """Go on with what is in a run's folder: its run, then the methods it is compared with.
 
-    What came to its end is read, not repeated; what never began is begun.
+    What came to its end is read, not repeated; what never began is begun. `wanted` is what the
+    caller would run: it has to be what was begun, but how long to wait for whom may be new.
     """
     folder = RunFolder.existing(path)
     watcher.opens(path)
     try:
         experiment = load_experiment(path / "config.toml")
+        if wanted is not None:
+            experiment = as_begun(experiment, wanted, path)
         if brought is not None and experiment.data.source != "python":
             raise UserError(f"{path}: loads its own data ({experiment.data.source}); give none")
         prepared = prepare(experiment, Draw.load(path / "draw.npz"), watcher, brought, net)
@@ -102,6 +109,22 @@ def resume_experiment(
     finally:
         folder.unlock()
     return replace(run, against=against)
+
+
+def as_begun(begun: Experiment, wanted: Experiment, path: Path) -> Experiment:
+    """What was begun, with the patience that is wanted now; refused where more would change."""
+    pinned = wanted.model_copy(update={"model": wanted.model.pinned()}).from_anywhere()
+    before, now = flat(begun.model_dump()), flat(pinned.model_dump())
+    for key in sorted({*before, *now}):
+        free = key.startswith(PATIENCE) and key != "federation.name"
+        if not free and before.get(key) != now.get(key):
+            raise UserError(
+                f"{key}={now.get(key)}: the run in {path} was begun with {before.get(key)}, and "
+                "goes on with it"
+            )
+    return begun.model_copy(
+        update={"federation": wanted.federation, "checkpoint": wanted.checkpoint}
+    )
 
 
 def _taken_up(

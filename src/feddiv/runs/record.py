@@ -31,6 +31,7 @@ FILES = (
     "clients.jsonl",
     "draw.npz",
     "environment.json",
+    "initial.safetensors",
     "model.safetensors",
     "rounds.jsonl",
     "summary.json",

@@ -7,7 +7,7 @@ HERE=$(cd "$(dirname "$0")" && pwd)
 PATH="$PATH:/usr/sbin:/usr/local/sbin"
 
 command -v nginx >/dev/null 2>&1 || {
-    echo "proxy.sh: nginx is not on the PATH; install it, it is a package of every Linux" >&2
+    echo "proxy.sh: nginx is not on the PATH; install it (1.19.5 or later)" >&2
     exit 2
 }
 mkdir -p "$HERE/proxy/scratch"

@@ -104,8 +104,10 @@ class Seats:
         return {seat.key for seat in self.known if seat.client in clients}
 
     def name(self, client: int) -> str:
-        """What to call a client."""
-        return next((seat.name for seat in self.known if seat.client == client), str(client))
+        """What to call a client; Flower lets nodes have the same name."""
+        names = {seat.client: seat.name for seat in self.known}
+        name = names.get(client, str(client))
+        return name if list(names.values()).count(name) < 2 else f"{name} (client {client})"
 
     def check(self, greeting: Greeting, taken: Collection[str]) -> None:
         """Refuse a site that may not take its seat; `taken` are keys of sites that are here."""
