@@ -38,7 +38,7 @@ class FedDivOptions(MethodOptions):
     sampler: SamplerOptions = SamplerOptions()
     regulariser: Literal["always", "non_iid", "never"] = "always"
     # Whether a client's model counts by its trusted labels instead of by all its samples. Not by
-    # default where classes are spread unevenly: a noisy client may be the only one to know a class.
+    # default where classes are spread unevenly: it loses there (docs/feddiv.md).
     weigh_by_trust: Literal["always", "iid", "never"] = "iid"
     warmup: WarmupMode = WarmupMode()
     train: VisitOptions = VisitOptions()
