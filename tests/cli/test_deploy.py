@@ -57,7 +57,7 @@ def test_bad_names_and_addresses_are_refused(refused):
     assert "--address=fl.example.org: not HOST:PORT" in refused(
         "deploy", "init", "ours", "--address", "fl.example.org"
     )
-    assert "--rounds" in refused("deploy", "demo", "--rounds", "0")
+    assert "--rounds" in refused("deploy", "demo", "--rounds", "1")
 
 
 @pytest.mark.parametrize("verb", [("init", "ours"), ("demo",)])

@@ -1,6 +1,7 @@
 """What `deploy init` writes: read, parsed and used."""
 
 import os
+import shutil
 import socket
 import ssl
 import stat
@@ -129,7 +130,7 @@ def test_flowers_config_names_the_certificate_by_its_absolute_path(made):
 
 def test_the_scripts_are_shell_with_every_word_filled_in(made):
     scripts = [*made.server.glob("*.sh"), *made.folder.glob("sites/*/*.sh")]
-    assert len(scripts) == 3 + len(SITES)
+    assert len(scripts) == 4 + len(SITES)
     for script in scripts:
         assert "@" not in script.read_text().replace("$@", "")
         assert subprocess.run(["sh", "-n", script]).returncode == 0
@@ -163,7 +164,19 @@ def test_a_script_says_what_is_missing(made, tmp_path):
     helper.chmod(0o700)
     path = f"{bare}:/usr/bin:/bin"
     assert f"no data at {made.site('north') / 'data'}" in says(supernode, path=path)
-    assert "'resume' is no setting" in says(made.server / "run.sh", "resume", path=path)
+    run = made.server / "run.sh"
+    assert "'resume' is no setting" in says(run, "resume", path=path)
+    assert "as in experiment.toml, with dots" in says(run, "train-lr=1", path=path)
+    assert "spaces do not get through" in says(run, "description=a b", path=path)
+    assert f"{made.server}/run holds no run to go on with" in says(run, "resume=true", path=path)
+    (made.server / "run").mkdir()
+    for name in ("config.toml", "summary.json"):  # also one that is finished
+        (made.server / "run" / name).write_text("")
+        told = says(run, "rounds=3", path=path)
+        assert told.startswith(f"run.sh: {made.server}/run holds a run: move it away, or go on")
+    shutil.rmtree(made.server / "run")
+    assert "name one site" in says(made.server / "unregister.sh", path=path)
+    assert "no site 'west' was registered" in says(made.server / "unregister.sh", "west", path=path)
     moved = tmp_path / "elsewhere"
     (moved / "flwr").mkdir(parents=True)
     for name in ("run.sh", "ca.crt", "flwr/config.toml"):
@@ -212,6 +225,8 @@ def test_an_empty_folder_is_taken_and_a_full_one_left_alone(tmp_path):
         init(file, ["a"], where)
     with pytest.raises(UserError, match="cannot be written to"):
         init(file / "below", ["a"], where)
+    with pytest.raises(UserError, match="the path has a quote in it"):
+        init(tmp_path / "it's", ["a"], where)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file"]
 
 

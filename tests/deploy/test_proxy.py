@@ -126,7 +126,7 @@ def test_plaintext_is_refused(running):
 @pytest.mark.full
 def test_sites_train_through_it(tmp_path):
     said: list[str] = []
-    outcome = shown.demo(tmp_path / "shown", 1, said.append, proxy=True)
+    outcome = shown.demo(tmp_path / "shown", 2, said.append, proxy=True)
     assert any(line.endswith("with their keys, through nginx") for line in said)
     assert outcome.accuracy > 0.3  # a guess has 0.1
     assert all(audit.file.is_file() for audit in outcome.audits)

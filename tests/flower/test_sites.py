@@ -1,82 +1,17 @@
 """Sites with data of their own: classes by name, a folder of their own, servers that stop."""
 
 import csv
-from pathlib import Path
 
-import numpy as np
 import pytest
 
 pytest.importorskip("flwr")
 
-from PIL import Image
-from sklearn.datasets import load_digits
-from tests.flower.grids import LocalGrid
+from tests.flower.own_data import CLASSES, site_folder, sites_grid
 from tests.flower.trial import lines, served
 
 from feddiv.errors import TooFew, UserError
 from feddiv.federation.flower.sites import Seat, Seats
-from feddiv.flower import client_app
 from feddiv.flower.site import SiteMemory
-
-CLASSES = ("zero", "one", "two", "three")
-
-
-def site_folder(root: Path, rows: range, classes=CLASSES, swap: int = 0) -> Path:
-    """Real digits as PNG files in class folders; the first `swap` lie in the wrong one."""
-    images, labels = load_digits(return_X_y=True)
-    found = [i for i in np.flatnonzero(labels < len(CLASSES)) if CLASSES[labels[i]] in classes]
-    for number, i in enumerate(found[rows.start : rows.stop]):
-        name = CLASSES[labels[i]]
-        if number < swap:
-            name = classes[(classes.index(name) + 1) % len(classes)]
-        (root / name).mkdir(parents=True, exist_ok=True)
-        pixels = (images[i].reshape(8, 8) * 15.9).astype(np.uint8)
-        Image.fromarray(pixels).save(root / name / f"{i:04d}.png")
-    return root
-
-
-@pytest.fixture
-def deployment(tmp_path):
-    """Two sites, one of which lacks a class, and a server that has nothing but the config."""
-    experiment = tmp_path / "experiment.toml"
-    experiment.write_text(
-        f"""
-rounds = 4
-clients = {{ fraction = 1.0 }}
-data = {{ source = "sites", classes = {list(CLASSES)}, size = 8, channels = 1 }}
-partition = {{ name = "natural" }}
-model = {{ name = "mlp" }}
-train = {{ epochs = 2, lr = 0.1 }}
-warmup = {{ iterations = 1 }}
-evaluation = {{ name = "held_out", every = 2 }}
-checkpoint = {{ seconds = 0.0 }}
-federation = {{ name = "flower", sites = 2, wait = 0.5 }}
-""",
-        encoding="utf-8",
-    )
-    site_folder(tmp_path / "a" / "images", range(0, 60), swap=6)
-    site_folder(tmp_path / "b" / "images", range(60, 110), classes=CLASSES[:3])
-    return tmp_path
-
-
-def sites_grid(folder, names=("a", "b"), **keys):
-    config = {"config": str(folder / "experiment.toml"), "out": str(folder / "run")} | keys
-    nodes = {
-        5 + number: {
-            "data-path": str(folder / name / "images"),
-            "site-path": str(folder / name / "state"),
-        }
-        for number, name in enumerate(names)
-    }
-    keys_of = {5 + number: f"key of {name}".encode() for number, name in enumerate(names)}
-    grid = LocalGrid(
-        client_app(),
-        nodes,
-        config,
-        keys=keys_of,
-        names={5 + number: name for number, name in enumerate(names)},
-    )
-    return grid, config
 
 
 def audit(folder, name):

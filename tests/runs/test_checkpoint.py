@@ -22,7 +22,7 @@ from feddiv.runs.journal import Seen
 from feddiv.runs.loop import Cut, Tally
 from feddiv.runs.record import RunFolder
 
-STANDING = Standing({"rounds.jsonl": 7}, 0.5, 1.5)
+STANDING = Standing({"rounds.jsonl": 7}, 1.5)
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,8 @@ def test_one_of_another_version_is_refused(
     checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(checkpoints, 4)
-    monkeypatch.setattr("feddiv.runs.checkpoint.VERSION", 2)
-    with pytest.raises(UserError, match="has version 1, this is 2"):
+    monkeypatch.setattr("feddiv.runs.checkpoint.VERSION", 3)
+    with pytest.raises(UserError, match="has version 2, this is 3"):
         checkpoints.latest(lambda reason: None)
 
 

@@ -70,7 +70,9 @@ def demo(
     out: Annotated[
         Path | None, typer.Option(help="A new folder; without it, one under runs/.")
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, max=1000, help="Rounds of FedDiv.")] = DEMO_ROUNDS,
+    rounds: Annotated[
+        int, typer.Option(min=2, max=1000, help="Rounds, the first of warm-up.")
+    ] = DEMO_ROUNDS,
     proxy: Annotated[
         bool, typer.Option("--proxy", help="With nginx between the sites and the server.")
     ] = False,

@@ -74,10 +74,8 @@ def demo(
     if proxy and shutil.which("nginx", path=environment()["PATH"]) is None:
         raise UserError("--proxy: nginx is not installed (1.19.5 or later)")
     begun, limits = time.monotonic(), limits or Limits()
-    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    folder = usable(out or Path("runs") / f"deploy-demo-{stamp}")
+    folder = _made(out)
     port, inner, *site_ports = free_ports(5)
-    folder.mkdir(parents=True, exist_ok=True)
     data = write_demo_data(folder / "data")
     sites = tuple(site.name for site in data.sites)
     address = Address(_HERE, port)
@@ -96,6 +94,21 @@ def demo(
     audits = tuple(_audited(site, _state(deployment, site)) for site in data.sites)
     seconds = time.monotonic() - begun
     return Outcome(run, float(summary["last_test_accuracy"]), audits, seconds)
+
+
+def _made(out: Path | None) -> Path:
+    """The folder that is wanted, or a new one under runs/ named after the time."""
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    folder, again = usable(out or Path("runs") / f"deploy-demo-{stamp}"), 1
+    while True:
+        try:
+            folder.mkdir(parents=True, exist_ok=out is not None)
+            return folder
+        except FileExistsError:  # another began in the same second
+            again += 1
+            folder = folder.with_name(f"deploy-demo-{stamp}-{again}")
+        except OSError as problem:
+            raise UserError(f"{folder}: cannot be written to: {problem.strerror}") from None
 
 
 def _start(

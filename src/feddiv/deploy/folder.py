@@ -56,9 +56,12 @@ def init(
     final = usable(folder)
     link = address if inner is None else Address(ip_address("127.0.0.1"), inner)
     deployment = Deployment(final, tuple(sites), address, link)
-    final.parent.mkdir(parents=True, exist_ok=True)
-    # mkdtemp's folder is its owner's only, so no key is ever readable by others.
-    draft = Path(tempfile.mkdtemp(prefix=f".{final.name}-", suffix=".part", dir=final.parent))
+    try:
+        final.parent.mkdir(parents=True, exist_ok=True)
+        # mkdtemp's folder is its owner's only, so no key is ever readable by others.
+        draft = Path(tempfile.mkdtemp(prefix=f".{final.name}-", suffix=".part", dir=final.parent))
+    except OSError as problem:
+        raise UserError(f"{folder}: cannot be written to: {problem.strerror}") from None
     try:
         _write(draft, deployment)
         for path in (*draft.rglob("*"), draft):
@@ -77,6 +80,8 @@ def init(
 def usable(folder: Path) -> Path:
     """The absolute path of a folder that is not there yet, or is empty."""
     path = Path(os.path.abspath(folder.expanduser()))
+    if "'" in str(path):
+        raise UserError(f"{folder}: the path has a quote in it, and Flower cannot be told of it")
     try:
         if path.is_symlink() or (path.exists() and not path.is_dir()):
             raise UserError(f"{folder}: is not a folder")
@@ -113,7 +118,7 @@ def _write(draft: Path, deployment: Deployment) -> None:
     _file(server / "flwr" / "config.toml", _connection(deployment))
     _file(server / "experiment.toml", _template("experiment.toml", words))
     _copy_app(server / "app")
-    for script in ("superlink.sh", "register.sh", "run.sh"):
+    for script in ("superlink.sh", "register.sh", "unregister.sh", "run.sh"):
         _file(server / script, _template(script, words), _SCRIPT)
     if deployment.proxied:
         _file(server / "proxy.sh", _template("proxy.sh", words), _SCRIPT)

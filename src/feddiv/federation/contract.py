@@ -63,6 +63,9 @@ class Federation(Protocol):
     def accept(self, client: int, memory: Any) -> None:
         """The reply was taken: this is the client's memory once the exchange is over."""
 
+    def refuse(self, client: int, reason: str) -> str:
+        """The reply was not taken, and why; how to put it in the journal."""
+
     def commit(self) -> None:
         """The exchange is over: memories that were accepted hold from now on."""
 

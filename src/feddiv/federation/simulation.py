@@ -36,6 +36,10 @@ class Simulation:
         """Keep the record of the client's next memory, once the exchange is over."""
         self.memories.stage(client, memory)
 
+    def refuse(self, client: int, reason: str) -> str:
+        """The client's number is in the journal anyway."""
+        return reason
+
     def commit(self) -> None:
         """The exchange is over."""
         self.memories.commit()

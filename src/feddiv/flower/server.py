@@ -64,8 +64,8 @@ def _served(grid: Grid, run: Mapping[str, Any], watcher: "Lines") -> Run:
         wanted = experiment_of(run) if told else None
         result = resume_experiment(folder, watcher, carrier=carrier, wanted=wanted)
     else:
-        experiment = experiment_of(run)
-        result = run_experiment(experiment, RunFolder(folder), watcher, carrier=carrier)
+        place = RunFolder(folder, again="resume=true in the run config")
+        result = run_experiment(experiment_of(run), place, watcher, carrier=carrier)
     save_picture(result)
     for line in closing_lines(result):
         watcher.say(line)

@@ -109,7 +109,7 @@ class Strategy(flower.Strategy):
                     path, watcher, carrier=carrier, net=self.model, wanted=experiment
                 )
             else:
-                folder = RunFolder(path)
+                folder = RunFolder(path, again="Strategy(resume=True)")
                 run = run_experiment(experiment, folder, watcher, carrier=carrier, net=self.model)
             return _result(run, tuple(initial), watcher.evaluated)
 

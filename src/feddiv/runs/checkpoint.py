@@ -23,17 +23,16 @@ from feddiv.runs.loop import Cut, Tally
 from feddiv.trees import NotATree, Tensors, assemble, dismantle
 
 HEADER = "feddiv-checkpoint"
-VERSION = 1
+VERSION = 2
 KEPT = 2
 FOLDER, NETS = "checkpoint", "nets"  # models kept of single clients are in checkpoint/nets
 
 
 @dataclass(frozen=True)
 class Standing:
-    """What a run has besides its cut: how far its files reach, its best round, its time."""
+    """What a run has besides its cut: how far its files reach, its time."""
 
     journals: dict[str, int]  # bytes of rounds.jsonl and clients.jsonl
-    best: float
     seconds: float
 
 
@@ -144,7 +143,7 @@ class Checkpoints:
             content["turn"],
             assemble(tuple[Tally, ...], content["tallies"], {}),
             content["spent"],
-            content.get("attempt", 0),  # checkpoints of earlier versions have none
+            content["attempt"],
         )
         prefix = "clients/"
         clients = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

@@ -1,7 +1,7 @@
 """How good the global model is: on test samples at the server, or on what clients keep out."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -94,6 +94,7 @@ class HeldOutEvaluation(Evaluation):
         "held_out_accuracy",
         "believed_accuracy",
         "believed",
+        "held_out_samples",
         "held_out_true_accuracy",
         "balanced_accuracy",
         "per_class_accuracy",
@@ -126,7 +127,8 @@ class HeldOutEvaluation(Evaluation):
                 check_reply(reply, declares(facts, most), (), exchange.message, size)
                 total.add(reply, visit.diary, most)
             except (Refused, ValueError) as reason:
-                note({"client": reply.client, "kind": KIND, "refused": str(reason)})
+                why = federation.refuse(reply.client, str(reason))
+                note({"client": reply.client, "kind": KIND, "refused": why})
         return {**self.of(total), "examination_bytes_up": up, "examination_bytes_down": down}
 
     def of(self, total: Examined) -> Diary:
@@ -141,6 +143,7 @@ class HeldOutEvaluation(Evaluation):
             "held_out_accuracy": float(total.right.sum() / count),
             "believed_accuracy": _ratio(total.believed_right, total.believed),
             "believed": _ratio(total.believed, total.judged),
+            "held_out_samples": count,
             "held_out_true_accuracy": truly,
             "balanced_accuracy": balanced(per_class),
             "per_class_accuracy": per_class,
@@ -154,6 +157,18 @@ def evaluation_of(options: EvaluationOptions, dataset: Dataset) -> Evaluation:
         return HeldOutEvaluation(classes=classes, every=options.every, share=options.share)
     labels = dataset.test.labels.cpu().numpy()
     return CentralEvaluation(classes=classes, every=options.every, labels=labels)
+
+
+def comparable(rounds: Sequence[Diary], measure: str) -> list[Diary]:
+    """Of the rounds that were measured, those among which one may be called the best.
+
+    Where clients measure, one that does not answer changes what is measured: rounds count that
+    were measured on the most samples.
+    """
+    measured = [line for line in rounds if line[measure] is not None]
+    samples = [line.get("held_out_samples") or 0 for line in measured]
+    most = max(samples, default=0)
+    return [line for line, count in zip(measured, samples, strict=True) if count == most]
 
 
 def per_class_accuracy(hits: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> list[float | None]:

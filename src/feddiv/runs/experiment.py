@@ -9,7 +9,7 @@ from torch import nn
 from feddiv.config import Experiment, changed_options, load_experiment, validated
 from feddiv.data import Dataset, Draw, Teller
 from feddiv.dotted import flat
-from feddiv.errors import UserError
+from feddiv.errors import TooFew, UserError
 from feddiv.learning.average import Weights
 from feddiv.methods.registry import full_name
 from feddiv.runs.loop import Record
@@ -174,8 +174,9 @@ def _started(
     try:
         folder.begin(prepared.experiment, prepared.draw)
         run = execute(prepared, folder, watcher.turned, workers=workers, carrier=carrier)
-    except UserError:
-        folder.discard()
+    except (UserError, TooFew) as problem:
+        if isinstance(problem, UserError) or not folder.journals():  # nobody ever came
+            folder.discard()
         raise
     finally:
         folder.unlock()

@@ -83,7 +83,8 @@ class Gathering:
             try:
                 check_reply(reply, declared, models, sent, facts.sizes[reply.client])
             except Refused as reason:
-                self.note({"client": reply.client, "kind": kind, "refused": str(reason)})
+                why = self.federation.refuse(reply.client, str(reason))
+                self.note({"client": reply.client, "kind": kind, "refused": why})
                 continue
             answered.add(reply.client)
             self.federation.accept(reply.client, visit.memory)

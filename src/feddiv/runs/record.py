@@ -43,8 +43,9 @@ PACKAGES = ("feddiv", "torch", "numpy", "safetensors", "pydantic", "scikit-learn
 class RunFolder:
     """Where a run writes; it must not hold one already, unless it is opened to go on."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, again: str = "") -> None:
+        """`again` is how to go on with a run that is there already."""
+        self.path, self.again = path, again or f"feddiv resume {path}"
         self._made: list[Path] = []
         self._mine = False  # whether this object began the run
         self._lock: Lock | None = None
@@ -58,7 +59,7 @@ class RunFolder:
         if not resumable:  # what a run leaves that was killed before it had begun is no run
             there = [name for name in there if name not in LEFTOVERS]
         if there:
-            hint = f", or go on with it: feddiv resume {self.path}" if resumable else ""
+            hint = f", or go on with it: {self.again}" if resumable else ""
             raise UserError(
                 f"--out {self.path}: already holds a run ({there[0]}); choose another folder{hint}"
             )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from feddiv.federation.contract import Federation
 from feddiv.learning.average import Weights
 from feddiv.runs.checkpoint import Checkpoint, Checkpoints, Standing
+from feddiv.runs.evaluate import comparable
 from feddiv.runs.loop import Cut, Record
 from feddiv.runs.prepare import Prepared
 from feddiv.runs.record import RunFolder
@@ -26,7 +27,6 @@ class Recorder:
         self.listener = listener
         self.checkpoints = checkpoints_of(prepared, folder)
         self.rounds: list[Record] = []
-        self.best = -1.0
         self._latest: tuple[Cut, Standing] | None = None
         self._saved = True
         self._before = 0.0  # seconds of earlier sessions
@@ -35,7 +35,7 @@ class Recorder:
     def goes_on(self, checkpoint: Checkpoint) -> None:
         """Take over what an earlier session left; the journals were cut back to it."""
         standing = checkpoint.standing
-        self.rounds, self.best = self.folder.rounds(), standing.best
+        self.rounds = self.folder.rounds()
         self._before = standing.seconds
         self._latest = (checkpoint.cut, standing)
 
@@ -52,15 +52,16 @@ class Recorder:
         """A round is over."""
         self.rounds.append(line)
         self.folder.round(line)
-        accuracy = line[self.prepared.experiment.evaluation.measure]
-        if accuracy is not None and accuracy > self.best:
-            self.best = accuracy
+        measure = self.prepared.experiment.evaluation.measure
+        rivals = comparable(self.rounds, measure)
+        # max gives the first of several, so a round is the best only if it is better.
+        if rivals and max(rivals, key=lambda each: each[measure]) is line:
             self.folder.save_model("best.safetensors", weights, self.prepared)
         self.listener(line, weights)
 
     def cut(self, cut: Cut) -> None:
         """The run can be cut here; write a checkpoint if it is time for one."""
-        self._latest = (cut, Standing(self.folder.journals(), self.best, self.seconds))
+        self._latest = (cut, Standing(self.folder.journals(), self.seconds))
         self._saved = False
         due = self.prepared.experiment.checkpoint.seconds
         if time.perf_counter() - self._written >= due:

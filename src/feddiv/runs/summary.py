@@ -12,6 +12,7 @@ from feddiv.data import Draw
 from feddiv.federation.contract import Totals
 from feddiv.learning.quality import filter_quality
 from feddiv.methods.contract import Assessment
+from feddiv.runs.evaluate import comparable
 from feddiv.sections import HeldOut
 
 
@@ -87,7 +88,7 @@ def _accuracies(key: str, measured: Sequence[dict[str, Any]]) -> dict[str, float
     known = np.array([line[key] for line in measured if line[key] is not None])
     there = bool(len(known))
     return {
-        f"best_{key}": float(known.max()) if there else None,
+        f"best_{key}": max((line[key] for line in comparable(measured, key)), default=None),
         f"last_{key}": float(known[-1]) if there else None,
         f"mean_last10_{key}": float(known[-10:].mean()) if there else None,
     }
@@ -99,7 +100,7 @@ def _held_out(draw: Draw, measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
         **_accuracies("held_out_accuracy", measured),
         **_accuracies("believed_accuracy", measured),
         "believed": measured[-1]["believed"],
-        "held_out_samples": kept,  # None: they are at sites, which tell no such number
+        "held_out_samples": kept,  # None: they are at sites, and rounds tell of those who answered
         "last_held_out_true_accuracy": measured[-1]["held_out_true_accuracy"],
         "examination_bytes_up": sum(line["examination_bytes_up"] for line in measured),
         "examination_bytes_down": sum(line["examination_bytes_down"] for line in measured),
@@ -121,7 +122,7 @@ def summarise(
     """
     measure = experiment.evaluation.measure
     measured = [line for line in rounds if line[measure] is not None]
-    accuracy = np.array([line[measure] for line in measured])
+    best = max(comparable(rounds, measure), key=lambda line: float(line[measure]))
     last = measured[-1]
     return {
         "method": experiment.method.name,
@@ -131,7 +132,7 @@ def summarise(
         "seed": experiment.seed,
         "rounds": experiment.rounds,
         **_accuracies("test_accuracy", measured),
-        "best_round": measured[int(accuracy.argmax())]["round"],
+        "best_round": best["round"],
         **(_held_out(draw, measured) if isinstance(experiment.evaluation, HeldOut) else {}),
         "balanced_accuracy": last["balanced_accuracy"],
         "classes": list(classes),

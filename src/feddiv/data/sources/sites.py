@@ -23,7 +23,12 @@ VECTORS: Final = (0.0, 1.0)
 def described(options: DataOptions) -> Dataset:
     """A data set of the run's kind without a single sample."""
     classes = options.classes
-    if classes is None or len(classes) < 2 or len(set(classes)) < len(classes):
+    if (
+        classes is None
+        or len(classes) < 2
+        or len(set(classes)) < len(classes)
+        or not all(name.strip() for name in classes)
+    ):
         given = None if classes is None else list(classes)
         raise UserError(f"data.classes={given}: name the classes, two at least and each once")
     if sum(each is not None for each in (options.size, options.features, options.shape)) != 1:

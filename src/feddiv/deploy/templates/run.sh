@@ -1,8 +1,8 @@
 #!/bin/sh
 # Runs the experiment on the registered sites and follows it.
-#   ./run.sh                 a new run in run/
-#   ./run.sh resume=true     goes on with the run in run/ after a stop
-#   ./run.sh rounds=50       instead of what experiment.toml says; app/pyproject.toml lists such keys
+#   ./run.sh                           a new run in run/
+#   ./run.sh resume=true               goes on with the run in run/ after a stop
+#   ./run.sh rounds=50 train.lr=0.01   instead of what experiment.toml says
 # Ctrl-C only ends the watching; to stop the run: FLWR_HOME=flwr flwr stop RUN-ID feddiv
 @ENVIRONMENT@
 @CONNECTION@
@@ -11,16 +11,33 @@ case "$HERE$OUT" in
 *\'*) fail "the path $HERE or $OUT has a quote in it: Flower cannot be told of it" ;;
 esac
 
-settings="config='$HERE/experiment.toml' out='$OUT'"
+resume=false
+settings=
 for setting in "$@"; do
     case $setting in
+    resume=true | resume=false) resume=${setting#resume=} ;;
+    *[\'\"\\[:space:]]*) fail "'$setting': quotes and spaces do not get through; write it into experiment.toml" ;;
+    *-*=*) case ${setting%%=*} in
+        *-*) fail "'$setting': keys are written as in experiment.toml, with dots: train.lr=0.01" ;;
+        *) settings="$settings $setting" ;;
+        esac ;;
     ?*=?*) settings="$settings $setting" ;;
     *) fail "'$setting' is no setting; write KEY=VALUE" ;;
     esac
 done
-flwr run "$HERE/app" feddiv --stream --run-config "$settings"
+if [ "$resume" = true ]; then
+    [ -f "$OUT/config.toml" ] || fail "$OUT holds no run to go on with"
+else
+    [ ! -e "$OUT/config.toml" ] ||
+        fail "$OUT holds a run: move it away, or go on with it: ./run.sh resume=true"
+fi
+
+flwr run "$HERE/app" feddiv --stream \
+    --run-config "config='$HERE/experiment.toml' out='$OUT' resume=$resume settings='$settings'" ||
+    fail "Flower did not run it; the reason is above"
 
 # Flower's exit code does not tell how the run ended. The summary is written last.
+[ -f "$OUT/config.toml" ] || fail "the run did not begin; the reason is above"
 [ -f "$OUT/summary.json" ] ||
     fail "the run did not finish; the reason is above, and ./run.sh resume=true goes on with it"
 echo "Finished: $OUT"

@@ -21,28 +21,21 @@ from flwr.app import MessageType, RecordDict
 from feddiv.config import Experiment, to_toml
 from feddiv.errors import TooFew
 from feddiv.federation.contract import Absence, Totals
-from feddiv.federation.flower.records import (
-    LONGEST,
-    Address,
-    Task,
-    message_records,
-    read_reply,
-    weight_records,
-)
+from feddiv.federation.flower.records import Address, Task, message_records, weight_records
 from feddiv.federation.flower.sites import (
     Greeting,
     Node,
     Seat,
     Seats,
     Transient,
+    reply_in,
     told_of_an_audit,
 )
 from feddiv.federation.wire import Refused, check_reply
 from feddiv.federation.workspace import Workspace
 from feddiv.interrupts import allowed
 from feddiv.learning.average import StateDict, Weights
-from feddiv.methods.contract import Assessment, Exchange, Facts, Message, Reply, Visit
-from feddiv.printable import shown
+from feddiv.methods.contract import Assessment, Exchange, Facts, Message, Visit
 from feddiv.randomness import Streams
 from feddiv.sections import Flower
 from feddiv.trees import Tensors
@@ -182,7 +175,7 @@ class FlowerFederation:
         for node, (_, answer) in zip(nodes, replies, strict=True):
             try:
                 greeting = Greeting.of(
-                    node, _reply(answer, address), len(self.workspace.draw.parts)
+                    node, reply_in(answer, address), len(self.workspace.draw.parts)
                 )
                 taken = {*here, *(each.key for each in found)}
                 self.seats.check(greeting, taken)
@@ -225,7 +218,7 @@ class FlowerFederation:
                 continue
             _, answer = next(answers)
             try:
-                reply = _reply(answer, asked[client])
+                reply = reply_in(answer, asked[client])
             except Refused as reason:
                 yield self._absence(client, f"{self.seats.name(client)}: {reason}")
                 continue
@@ -281,6 +274,12 @@ class FlowerFederation:
     def accept(self, client: int, memory: str) -> None:
         """The reply was taken: the client's memory will be this version of it."""
         self._staged[client] = memory
+
+    def refuse(self, client: int, reason: str) -> str:
+        """The reply was not taken: the operator is told by whom it is."""
+        line = f"{self.seats.name(client)}: refused: {reason}"
+        self.tell(line)
+        return line
 
     def commit(self) -> None:
         """The exchange is over."""
@@ -386,14 +385,3 @@ class FlowerFederation:
 
     def close(self) -> None:
         """Nothing to let go of: the Grid is its owner's."""
-
-
-def _reply(answer: FlowerMessage | str, expected: Address) -> Reply:
-    """The reply in a message that came; refused where it holds none."""
-    if isinstance(answer, str):
-        raise Transient(answer)
-    if answer.has_error():
-        lines = str(answer.error.reason or "").strip().splitlines()
-        said = shown(lines[-1])[:LONGEST] if lines else "no reason"
-        raise Transient(f"failed (code {answer.error.code}): {said}")
-    return read_reply(answer.content, expected)

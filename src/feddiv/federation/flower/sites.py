@@ -5,8 +5,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
+from flwr.app import Message
+
+from feddiv.federation.flower.records import LONGEST, Address, read_reply
 from feddiv.federation.wire import Refused
 from feddiv.methods.contract import Declared, Reply
+from feddiv.printable import shown
 
 MOST_CLIENTS = 1_000_000
 
@@ -138,3 +142,14 @@ def told_of_an_audit(size: int) -> dict[str, Declared]:
     """What a site tells of its label audit."""
     count = Declared((), low=0.0, high=float(size), optional=True, metric=True)
     return {"flagged": count, "wrong": count, "caught": count}
+
+
+def reply_in(answer: Message | str, expected: Address) -> Reply:
+    """The reply in a message that came; refused where it holds none, or none came."""
+    if isinstance(answer, str):
+        raise Transient(answer)
+    if answer.has_error():
+        lines = str(answer.error.reason or "").strip().splitlines()
+        said = shown(lines[-1])[:LONGEST] if lines else "no reason"
+        raise Transient(f"failed (code {answer.error.code}): {said}")
+    return read_reply(answer.content, expected)
