@@ -19,11 +19,12 @@ from PIL import Image
 
 pytest.importorskip("flwr")
 
-from feddiv.deploy.demo import Limits, demo
+from feddiv.deploy.demo import Limits, _made, demo
 from feddiv.deploy.demo_sites import HABITS, write_demo_data
 from feddiv.deploy.folder import init
 from feddiv.deploy.names import address
 from feddiv.deploy.processes import Failed, Processes
+from feddiv.errors import UserError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -104,6 +105,19 @@ def test_the_sites_data_are_digits_in_folders_of_their_given_labels(tmp_path):
     assert (image.mode, np.asarray(image).shape) == ("L", (data.size, data.size))
     assert len(list(data.test.glob("*/*.png"))) == 360
     assert all((south.data / path).is_file() for path in south.wrong)
+
+
+def test_two_that_begin_in_the_same_second_have_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    begun = []
+    for _ in range(20):  # some of them in one second
+        begun.append(_made(None))
+        (begun[-1] / "data").mkdir()
+    assert len(set(begun)) == 20
+    with pytest.raises(UserError, match="is not empty"):
+        _made(begun[0])
+    with pytest.raises(UserError, match="cannot be written to"):
+        _made(Path("/proc/nowhere"))
 
 
 @pytest.mark.full

@@ -174,6 +174,7 @@ def test_a_script_says_what_is_missing(made, tmp_path):
         (made.server / "run" / name).write_text("")
         told = says(run, "rounds=3", path=path)
         assert told.startswith(f"run.sh: {made.server}/run holds a run: move it away, or go on")
+    assert "run is finished" in says(run, "resume=true", "rounds=99", path=path)
     shutil.rmtree(made.server / "run")
     assert "name one site" in says(made.server / "unregister.sh", path=path)
     assert "no site 'west' was registered" in says(made.server / "unregister.sh", "west", path=path)

@@ -9,6 +9,7 @@ from tests.flower.own_data import sites_grid
 from tests.flower.trial import lines, served
 
 from feddiv.errors import TooFew
+from feddiv.files import load_tensors, tensors_hash
 from feddiv.runs.evaluate import comparable
 
 
@@ -49,6 +50,9 @@ def test_a_round_that_a_site_did_not_measure_is_not_the_best(deployment):
     whole = {line["round"]: line["held_out_accuracy"] for line in (run.rounds[0], run.rounds[3])}
     assert run.summary["best_held_out_accuracy"] == max(whole.values())
     assert run.summary["best_round"] in whole
+    last = run.summary["best_round"] == 4
+    best, final = (load_tensors(run.folder / f"{n}.safetensors")[0] for n in ("best", "model"))
+    assert (tensors_hash(best) == tensors_hash(final)) == last
 
 
 def test_rounds_that_can_be_compared():

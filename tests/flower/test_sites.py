@@ -151,16 +151,21 @@ def test_a_run_goes_on_only_with_sites_that_it_knows(deployment):
 
 
 def test_a_run_goes_on_as_it_was_begun_but_for_its_patience(deployment):
-    grid, config = sites_grid(deployment)
+    grid, config = sites_grid(deployment, rounds=5)
     stopped_after(grid, 9)
     with pytest.raises(Crash):
         served(grid, config)
-    grid, config = sites_grid(deployment, resume=True, rounds=9)
-    with pytest.raises(UserError, match=r"^rounds=9: the run in .* was begun with 4"):
+    grid, config = sites_grid(deployment, resume=True)  # with an experiment.toml of 4 rounds
+    with pytest.raises(UserError, match=r"^rounds=4: the run in .* was begun with 5"):
         served(grid, config)
     patience = {"federation-wait": 0.7, "federation-attempts": 5, "checkpoint-seconds": 3.0}
-    grid, config = sites_grid(deployment, resume=True, **patience)
-    assert len(served(grid, config).rounds) == 4
+    for given in ({"rounds": 9}, {**patience, "rounds": 5}, patience):
+        grid, config = sites_grid(deployment, resume=True, config="", **given)
+        if given == {"rounds": 9}:
+            with pytest.raises(UserError, match=r"^rounds=9: the run in .* was begun with 5"):
+                served(grid, config)
+        else:  # the second time it is finished
+            assert len(served(grid, config).rounds) == 5
 
 
 def test_sites_of_one_name_are_told_apart():
@@ -205,7 +210,7 @@ def test_a_repeated_message_gives_the_same_reply(deployment):
 def test_a_site_forgets_what_the_server_will_not_come_back_to(deployment):
     grid, config = sites_grid(deployment)
     served(grid, config)
-    versions = list((deployment / "a" / "state" / "runs").glob("*/*.memory"))
+    versions = list((deployment / "a" / "state" / "runs").glob("*/*/*.memory"))
     assert 1 <= len(versions) <= 5
 
 
@@ -214,7 +219,7 @@ def test_a_lost_state_is_named(deployment):
 
     def lose(node, message, reply):
         if node == 5 and int(message.content["task"]["round"]) == 3:
-            for file in (deployment / "a" / "state" / "runs").glob("*/*.memory"):
+            for file in (deployment / "a" / "state" / "runs").glob("*/*/*.memory"):
                 file.unlink()
         return reply
 
@@ -294,7 +299,7 @@ def test_every_run_keeps_its_audit_and_the_newest_lies_on_top(deployment):
         grid, config = sites_grid(deployment, out=str(deployment / name))
         served(grid, config)
     state = deployment / "a" / "state"
-    kept = [file.read_text() for file in state.glob("runs/*/audit.csv")]
+    kept = [file.read_text() for file in state.glob("runs/*/*/audit.csv")]
     assert len(kept) == 2
     assert (state / "audit.csv").read_text() in kept
 

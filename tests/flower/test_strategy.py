@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from flwr.app import ArrayRecord, ConfigRecord, Context, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord, Context, MetricRecord, RecordDict
 from tests.flower.grids import LocalGrid
 from tests.flower.trial import lines
 from torch import Tensor, nn
@@ -146,13 +146,15 @@ def test_a_stopped_run_goes_on_to_the_same_bits(method: str, tmp_path: Path) -> 
     with pytest.raises(UserError, match=r"^train.lr=0.5: the run in .* was begun with 0.0"):
         resumed(**{"train.lr": 0.5})
     with pytest.raises(UserError, match=r"^initial_arrays: 1.bias has the shape None"):
-        strategy(method, out=out, resume=True).start(grid, ArrayRecord({}), 5)
+        strategy(method, settings=settings, out=out, resume=True).start(grid, ArrayRecord({}), 5)
     for evaluated in ([4, 5], [4, 5]):  # the second time it is finished
         result = resumed()
         assert same(result.arrays, whole.arrays)
         assert sorted(result.train_metrics_clientapp) == [1, 2, 3, 4, 5]
         assert result.evaluate_metrics_clientapp == whole.evaluate_metrics_clientapp
         assert seen == evaluated
+    with pytest.raises(UserError, match=r"^initial_arrays: 1.bias has the shape None"):
+        strategy(method, settings=settings, out=out, resume=True).start(grid, ArrayRecord({}), 5)
 
 
 def test_a_run_that_had_no_checkpoint_begins_again_with_its_own_weights(tmp_path: Path) -> None:
@@ -178,15 +180,16 @@ def test_a_run_that_had_no_checkpoint_begins_again_with_its_own_weights(tmp_path
     assert same(seen[0][1], initial(1))
 
 
-def test_two_nodes_cannot_share_a_folder(tmp_path: Path) -> None:
-    grid = grid_of(tmp_path, count=2)
-    grid.keys = {20 - place: f"key {place}".encode() for place in range(2)}
-    for config in grid.nodes.values():
-        config["partition-id"] = 0
-    out = tmp_path / "run"
-    strategy(out=out, sites=2).start(grid, initial(), 3)
-    told = {line["missing"] for line in lines(out / "clients.jsonl") if "missing" in line}
-    assert any("site-path is that of client" in each for each in told)
+def test_two_nodes_that_share_a_folder_keep_their_memories_apart(tmp_path: Path) -> None:
+    def trained(name: str, partitions: tuple[int, int]) -> ArrayRecord:
+        grid = grid_of(tmp_path / name, lambda context: data(apart[context.node_id]), count=2)
+        grid.keys = {20: b"one", 19: b"other"}
+        for node, partition in zip((20, 19), partitions, strict=True):
+            grid.nodes[node]["partition-id"] = partition
+        return strategy("fedrn", sites=2).start(grid, initial(), 4).arrays
+
+    apart = {20 - n: Context(1, 0, {"partition-id": n}, RecordDict(), {}) for n in range(2)}
+    assert same(trained("shared", (0, 0)), trained("own", (0, 1)))
 
 
 def test_to_go_on_a_run_has_to_be_there(tmp_path: Path) -> None:

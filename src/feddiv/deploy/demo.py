@@ -99,14 +99,15 @@ def demo(
 def _made(out: Path | None) -> Path:
     """The folder that is wanted, or a new one under runs/ named after the time."""
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    folder, again = usable(out or Path("runs") / f"deploy-demo-{stamp}"), 1
+    wanted = usable(out) if out else Path("runs").absolute() / f"deploy-demo-{stamp}"
+    folder, again = wanted, 1
     while True:
         try:
             folder.mkdir(parents=True, exist_ok=out is not None)
-            return folder
+            return usable(folder)
         except FileExistsError:  # another began in the same second
             again += 1
-            folder = folder.with_name(f"deploy-demo-{stamp}-{again}")
+            folder = wanted.with_name(f"{wanted.name}-{again}")
         except OSError as problem:
             raise UserError(f"{folder}: cannot be written to: {problem.strerror}") from None
 

@@ -151,7 +151,7 @@ def _template(name: str, words: Mapping[str, str]) -> bytes:
     """A template of the package with its @WORDS@ filled in."""
     templates = resources.files("feddiv.deploy") / "templates"
     text = (templates / name).read_text(encoding="utf-8")
-    for part in ("environment", "connection"):
+    for part in ("environment", "connection", "keys"):
         block = (templates / f"{part}.sh").read_text(encoding="utf-8")
         text = text.replace(f"@{part.upper()}@\n", block)
     for word, value in words.items():

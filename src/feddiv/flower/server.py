@@ -31,6 +31,7 @@ OURS = (
     "resume",
     "settings",
 )  # keys of the run config that are no settings
+LIFE = ("out", "resume")  # of these, what says where, and not what
 IMPLIED = {"federation.name": "flower"}
 EXPECTED = (UserError, TooFew, Diverged)  # what a run may end with and its operator can mend
 
@@ -60,8 +61,11 @@ def _served(grid: Grid, run: Mapping[str, Any], watcher: "Lines") -> Run:
     folder = Path(out).expanduser()
     carrier = on_grid(grid, watcher)
     if run.get("resume"):
-        told = any(value != "" for key, value in run.items() if key not in ("out", "resume"))
-        wanted = experiment_of(run) if told else None
+        told = {key: each for key, each in run.items() if key not in LIFE and each != ""}
+        # Settings are changes of what was begun, unless they come with an experiment.
+        if told and not {"config", "preset"} & told.keys():
+            told["config"] = str(folder / "config.toml")
+        wanted = experiment_of(told) if told else None
         result = resume_experiment(folder, watcher, carrier=carrier, wanted=wanted)
     else:
         place = RunFolder(folder, again="resume=true in the run config")

@@ -40,7 +40,6 @@ from feddiv.randomness import Streams
 TOKEN = re.compile(r"[0-9a-f]{8,64}")
 VERSION = re.compile(r"[0-9]{6}-[0-9]{4}-[0-9]{1,6}")
 MEMORY = ".memory"
-CLIENT = "client"  # a file that says whose memory it is
 AUDIT = "audit.csv"
 COLUMNS = ("sample", "given_label", "predicted_label", "label_quality", "is_label_issue")
 SUSPECT = 0.5  # p(clean) below which a label is an issue
@@ -91,8 +90,9 @@ class Site:
         if loaded.client != address.client:
             raise UserError(f"is client {loaded.client} and was asked as client {address.client}")
         workspace = _workspace(experiment, loaded, self.net)
-        memory = SiteMemory(self.folder / "runs" / address.run, workspace.method.Memory)
-        memory.claim(loaded.client)
+        # By client too: nodes that share a folder by mistake must not share a memory.
+        kept = self.folder / "runs" / address.run / str(loaded.client)
+        memory = SiteMemory(kept, workspace.method.Memory)
         record = memory.read(task.start)
         if task.kind == ASSESS:
             client, remembered = workspace.client(loaded.client), memory.records.read(record)
@@ -160,19 +160,6 @@ class SiteMemory:
     def __init__(self, folder: Path, kind: Any) -> None:
         self.folder = folder
         self.records = MemoryRecords(kind, folder / "nets")
-
-    def claim(self, client: int) -> None:
-        """The folder is this client's; another site of the run may not keep its memory here."""
-        note = self.folder / CLIENT
-        if not note.is_file():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_text(note, f"{client}\n")
-        owner = note.read_text(encoding="utf-8").strip()
-        if owner != str(client):
-            raise UserError(
-                f"site-path is that of client {owner} of this run, and this node is client "
-                f"{client}: each site needs a folder of its own, and keeps its node key"
-            )
 
     def read(self, version: str) -> bytes | None:
         """The record of a version; None for the first visit."""

@@ -18,6 +18,7 @@ from feddiv.federation.contract import Federation
 from feddiv.files import Unreadable, load_tensors, save_tensors
 from feddiv.flower.server import Lines, on_grid
 from feddiv.learning.average import StateDict, Weights
+from feddiv.randomness import Streams
 from feddiv.runs.evaluate import HeldOutEvaluation
 from feddiv.runs.experiment import resume_experiment, run_experiment
 from feddiv.runs.loop import Record
@@ -99,7 +100,6 @@ class Strategy(flower.Strategy):
         experiment = self._experiment(num_rounds, float(timeout), own=evaluate_fn is not None)
         self.summary()
         initial = dict(initial_arrays.to_torch_state_dict())
-        _check_fits(initial, self.model())
         watcher = _Rounds(evaluate_fn, initial, begins=not self.resume)
         carrier = _begun_with(initial, grid, watcher)
         with TemporaryDirectory(prefix="feddiv-") as scratch:
@@ -111,7 +111,7 @@ class Strategy(flower.Strategy):
             else:
                 folder = RunFolder(path, again="Strategy(resume=True)")
                 run = run_experiment(experiment, folder, watcher, carrier=carrier, net=self.model)
-            return _result(run, tuple(initial), watcher.evaluated)
+            return _result(run, initial, watcher.evaluated)
 
     def _experiment(self, rounds: int, timeout: float, *, own: bool) -> Experiment:
         """Where somebody else evaluates, clients do so only at the end."""
@@ -173,18 +173,17 @@ class _Rounds(Lines):
     def _evaluate(self, turn: int, weights: Weights) -> None:
         if self.evaluate is None:
             return
-        metrics = self.evaluate(turn, _first(weights, tuple(self.initial)))
+        metrics = self.evaluate(turn, _first(weights, self.initial))
         if metrics is not None:
             self.say(f"evaluation after round {turn}: {dict(metrics)}")
             self.evaluated[turn] = metrics
 
 
-def _result(
-    run: Run, order: tuple[str, ...], evaluated: Mapping[int, MetricRecord]
-) -> flower.Result:
+def _result(run: Run, initial: StateDict, evaluated: Mapping[int, MetricRecord]) -> flower.Result:
     """A run as Flower's strategies tell of it."""
-    tensors, _ = load_tensors(run.folder / "model.safetensors")
-    result = flower.Result(arrays=_first(by_model(tensors), order))
+    models = by_model(load_tensors(run.folder / "model.safetensors")[0])
+    _check_fits(initial, models[min(models)])
+    result = flower.Result(arrays=_first(models, initial))
     result.evaluate_metrics_serverapp.update(evaluated)
     for line in run.rounds:
         measured = {key: line.get(key) for key in HeldOutEvaluation.measures}
@@ -195,13 +194,13 @@ def _result(
     return result
 
 
-def _first(weights: Weights, order: tuple[str, ...]) -> ArrayRecord:
+def _first(weights: Weights, initial: StateDict) -> ArrayRecord:
     """Of several models the one that began with the app's own weights, in the app's order.
 
     (Files have an order of their own, and so has what was read from one.)
     """
     first = weights[min(weights)]
-    return ArrayRecord({key: first[key].cpu() for key in order})
+    return ArrayRecord({key: first[key].cpu() for key in initial})
 
 
 def _numbers(line: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,6 +211,7 @@ def _begun_with(initial: StateDict, grid: Grid, watcher: Lines) -> Carrier:
     """Over this grid, from these weights, or from those that the run was begun with."""
 
     def federation(prepared: Prepared, folder: RunFolder) -> Federation:
+        _check_fits(initial, prepared.workspace.make_model("net", Streams(0)))
         first = _kept(folder, initial)
         if first is None:
             save_tensors(folder.path / INITIAL, initial)
@@ -229,14 +229,12 @@ def _kept(folder: RunFolder, like: StateDict) -> StateDict | None:
         tensors, _ = load_tensors(file)
     except Unreadable as problem:
         raise UserError(f"{file}: {problem}") from None
-    if {key: each.shape for key, each in tensors.items()} != {k: v.shape for k, v in like.items()}:
-        raise UserError(f"{file}: these are weights of another net")
+    _check_fits(like, tensors)
     return {key: tensors[key] for key in like}
 
 
-def _check_fits(initial: StateDict, net: nn.Module) -> None:
+def _check_fits(initial: StateDict, fresh: StateDict) -> None:
     """Refuse weights of another net."""
-    fresh = net.state_dict()
     for key in sorted({*fresh, *initial}):
         shapes = [tuple(each[key].shape) if key in each else None for each in (initial, fresh)]
         if shapes[0] != shapes[1]:

@@ -113,14 +113,16 @@ def resume_experiment(
 
 def as_begun(begun: Experiment, wanted: Experiment, path: Path) -> Experiment:
     """What was begun, with the patience that is wanted now; refused where more would change."""
-    pinned = wanted.model_copy(update={"model": wanted.model.pinned()}).from_anywhere()
-    before, now = flat(begun.model_dump()), flat(pinned.model_dump())
+    if wanted.model.sha256 is None:  # the file that it began with need not be there any more
+        model = wanted.model.model_copy(update={"sha256": begun.model.sha256})
+        wanted = wanted.model_copy(update={"model": model})
+    before, now = flat(begun.model_dump()), flat(wanted.from_anywhere().model_dump())
     for key in sorted({*before, *now}):
         free = key.startswith(PATIENCE) and key != "federation.name"
         if not free and before.get(key) != now.get(key):
             raise UserError(
-                f"{key}={now.get(key)}: the run in {path} was begun with {before.get(key)}, and "
-                "goes on with it"
+                f"{key}={now.get(key)}: the run in {path} was begun with {before.get(key)}; give "
+                "the same to go on with it"
             )
     return begun.model_copy(
         update={"federation": wanted.federation, "checkpoint": wanted.checkpoint}

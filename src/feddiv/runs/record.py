@@ -81,7 +81,8 @@ class RunFolder:
             if not (path / name).is_file():
                 raise UserError(f"{path}: holds no run that was begun ({name} is missing)")
         folder = cls.__new__(cls)
-        folder.path, folder._made, folder._mine, folder._lock = path, [], False, None
+        folder.path, folder.again = path, ""
+        folder._made, folder._mine, folder._lock = [], False, None
         folder.lock()
         return folder
 

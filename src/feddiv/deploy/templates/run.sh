@@ -25,15 +25,18 @@ for setting in "$@"; do
     *) fail "'$setting' is no setting; write KEY=VALUE" ;;
     esac
 done
+experiment="config='$HERE/experiment.toml'"
 if [ "$resume" = true ]; then
+    experiment= # it is in the run's own config.toml
     [ -f "$OUT/config.toml" ] || fail "$OUT holds no run to go on with"
+    [ ! -f "$OUT/summary.json" ] || fail "the run in $OUT is finished"
 else
     [ ! -e "$OUT/config.toml" ] ||
         fail "$OUT holds a run: move it away, or go on with it: ./run.sh resume=true"
 fi
 
 flwr run "$HERE/app" feddiv --stream \
-    --run-config "config='$HERE/experiment.toml' out='$OUT' resume=$resume settings='$settings'" ||
+    --run-config "$experiment out='$OUT' resume=$resume settings='$settings'" ||
     fail "Flower did not run it; the reason is above"
 
 # Flower's exit code does not tell how the run ended. The summary is written last.
