@@ -36,25 +36,25 @@ def model_log_odds(scores: Array, classes: int) -> Array:
     return np.asarray(np.log1p(-delta) - np.log(delta) + evidence)
 
 
-def _corrupted(evidence: Array) -> float:
-    """A client's delta by EM, from log(C q_y) [n]."""
-    delta = 0.5
-    for _ in range(STEPS if len(evidence) else 0):
-        right = sigmoid(np.log1p(-delta) - np.log(delta) + evidence)
-        delta = float(np.clip(1 - right.mean(), LEAST, MOST))
+def _corrupted(evidence: Array) -> Array:
+    """A client's delta [...] by EM, from log(C q_y) [..., n]; all at once, as clients are small."""
+    delta = np.full(evidence.shape[:-1], 0.5)
+    for _ in range(STEPS if evidence.shape[-1] else 0):
+        right = sigmoid((np.log1p(-delta) - np.log(delta))[..., None] + evidence)
+        before, delta = delta, np.clip(1 - right.mean(axis=-1), LEAST, MOST)
+        if np.array_equal(before, delta):
+            break  # it would stay there
     return delta
 
 
 def log_likelihoods(logits: Array, labels: Labels) -> Array:
     """Log-likelihood of one client's given labels [n] at each temperature, under logits [n, C]."""
     classes, rows = logits.shape[1], np.arange(len(labels))
-    found = np.zeros(len(TEMPERATURES))
-    for i, temperature in enumerate(TEMPERATURES):
-        evidence = np.log(classes) + log_softmax(logits / temperature)[rows, labels]
-        delta = _corrupted(evidence)
-        mixed = np.logaddexp(np.log1p(-delta) + evidence, np.log(delta))
-        found[i] = float((mixed - np.log(classes)).sum())
-    return found
+    log_p = [log_softmax(logits / temperature)[rows, labels] for temperature in TEMPERATURES]
+    evidence = np.log(classes) + np.stack(log_p)
+    delta = _corrupted(evidence)[:, None]
+    mixed = np.logaddexp(np.log1p(-delta) + evidence, np.log(delta))
+    return np.asarray((mixed - np.log(classes)).sum(axis=1))
 
 
 def least_log_likelihood(classes: int) -> float:
