@@ -24,7 +24,7 @@ from typing import Any
 import tomli_w
 
 from feddiv.deploy.demo_sites import DemoData, DemoSite, write_demo_data
-from feddiv.deploy.folder import CONNECTION, Deployment, init, usable
+from feddiv.deploy.folder import CONNECTION, Deployment, absolute, init, usable
 from feddiv.deploy.names import Address
 from feddiv.deploy.processes import Failed, Kept, Processes
 from feddiv.errors import UserError
@@ -99,17 +99,16 @@ def demo(
 def _made(out: Path | None) -> Path:
     """The folder that is wanted, or a new one under runs/ named after the time."""
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    wanted = usable(out) if out else Path("runs").absolute() / f"deploy-demo-{stamp}"
+    wanted = usable(out) if out else absolute(Path("runs") / f"deploy-demo-{stamp}")
     folder, again = wanted, 1
-    while True:
-        try:
-            folder.mkdir(parents=True, exist_ok=out is not None)
-            return usable(folder)
-        except FileExistsError:  # another began in the same second
+    try:
+        while not out and folder.exists():  # another began in the same second
             again += 1
             folder = wanted.with_name(f"{wanted.name}-{again}")
-        except OSError as problem:
-            raise UserError(f"{folder}: cannot be written to: {problem.strerror}") from None
+        folder.mkdir(parents=True, exist_ok=out is not None)
+    except OSError as problem:
+        raise UserError(f"{folder}: cannot be written to: {problem.strerror}") from None
+    return folder
 
 
 def _start(

@@ -77,11 +77,17 @@ def init(
     return deployment
 
 
-def usable(folder: Path) -> Path:
-    """The absolute path of a folder that is not there yet, or is empty."""
+def absolute(folder: Path) -> Path:
+    """The absolute path of a folder that Flower can be told of."""
     path = Path(os.path.abspath(folder.expanduser()))
     if "'" in str(path):
         raise UserError(f"{folder}: the path has a quote in it, and Flower cannot be told of it")
+    return path
+
+
+def usable(folder: Path) -> Path:
+    """The absolute path of a folder that is not there yet, or is empty."""
+    path = absolute(folder)
     try:
         if path.is_symlink() or (path.exists() and not path.is_dir()):
             raise UserError(f"{folder}: is not a folder")
