@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from feddiv.config import CheckpointOptions, Experiment, load_experiment
+from feddiv.config.experiment import CheckpointOptions, Experiment, load_experiment
 
 RESULTS = Path(__file__).parent / "results"
 

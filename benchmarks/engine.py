@@ -22,11 +22,11 @@ import torch
 from torch.nn import functional as F
 
 import feddiv
+from feddiv.core.randomness import Streams
 from feddiv.learning.average import RunningMean
 from feddiv.learning.train import batches
+from feddiv.methods.common import copy_of
 from feddiv.methods.contract import Moment
-from feddiv.methods.parts import copy_of
-from feddiv.randomness import Streams
 from feddiv.runs.model import model_hash
 from feddiv.runs.prepare import prepare
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import feddiv
 import feddiv.federation.workspace as workspace
-import feddiv.learning.filter as noise_filter
-import feddiv.methods.feddiv as method
+import feddiv.methods.feddiv.feddiv as method
+import feddiv.methods.feddiv.filter as noise_filter
 from feddiv.runs.experiment import Watcher
 
 RESULTS = Path(__file__).parent / "results"

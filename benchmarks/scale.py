@@ -87,8 +87,8 @@ def measured(clients: int, rounds: int) -> dict[str, Any]:
 
 def aggregated(clients: int) -> dict[str, Any]:
     """A million mixtures in one vector operation, and histograms through a running total."""
-    from feddiv.learning.filter import BINS, FilterOptions, NoiseFilter
-    from feddiv.learning.ledger import Ledger
+    from feddiv.methods.feddiv.filter import BINS, FilterOptions, NoiseFilter
+    from feddiv.methods.feddiv.filter_server import Ledger
 
     rng = np.random.default_rng(0)
     paper = FilterOptions(

@@ -20,9 +20,9 @@ from flwr.app import Context, Message, RecordDict
 from flwr.common.serde import recorddict_to_proto
 from tests.flower.grids import LocalGrid
 
-from feddiv.federation.flower.records import read_message, read_reply, read_task
-from feddiv.federation.wire import message_bytes, reply_bytes
+from feddiv.federation.reply_check import message_bytes, reply_bytes
 from feddiv.flower import client_app, serve
+from feddiv.flower.records import read_message, read_reply, read_task
 
 SETTINGS = "against=[] clients.count=2 clients.fraction=1.0 train.epochs=1 warmup.iterations=1"
 SIZES = {"quickstart": "data.images=100", "cifar10-laptop": "data.images=100 data.test_images=20"}

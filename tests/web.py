@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from feddiv.data.catalogue import Benchmark, Download, Piece
+from feddiv.data.published.benchmarks import Benchmark, Download, Piece
 
 
 @dataclass

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from feddiv.data.options import DataOptions
+from feddiv.data.data_options import DataOptions
 from feddiv.data.sources import cifar10
 
 REQUIREMENTS = {"flower": "flwr[simulation]>=1.41,<2", "pfl": "pfl[pytorch]>=0.6,<0.7"}

@@ -10,21 +10,21 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
 
 if TYPE_CHECKING:
     from torch.utils.data import Dataset as TorchDataset
 
-    from feddiv.config import Experiment, Overrides, Source, load_experiment
+    from feddiv.config.experiment import Experiment, Overrides, Source, load_experiment
     from feddiv.data.sources.python import Clients
-    from feddiv.federation.contract import Federation
-    from feddiv.learning.filter import FilterOptions, NoiseFilter
+    from feddiv.federation.federation import Federation
     from feddiv.learning.score import label_scores
+    from feddiv.methods.feddiv.filter import FilterOptions, NoiseFilter
     from feddiv.runs.experiment import Watcher
     from feddiv.runs.model import TrainedModel
     from feddiv.runs.prepare import Prepared
-    from feddiv.runs.record import RunFolder
     from feddiv.runs.run import Carrier, Run
+    from feddiv.runs.run_folder import RunFolder
 
 __all__ = [
     "Experiment",
@@ -46,10 +46,10 @@ __version__ = metadata.version("feddiv")
 
 # Imported when first asked for: they bring torch, which takes seconds.
 _HOMES = {
-    "Experiment": "feddiv.config",
-    "load_experiment": "feddiv.config",
-    "FilterOptions": "feddiv.learning.filter",
-    "NoiseFilter": "feddiv.learning.filter",
+    "Experiment": "feddiv.config.experiment",
+    "load_experiment": "feddiv.config.experiment",
+    "FilterOptions": "feddiv.methods.feddiv.filter",
+    "NoiseFilter": "feddiv.methods.feddiv.filter",
     "label_scores": "feddiv.learning.score",
     "Run": "feddiv.runs.run",
     "TrainedModel": "feddiv.runs.model",
@@ -95,12 +95,12 @@ def run(
         >>> run.summary["filter"]["f1"], run.column("test_accuracy")  # doctest: +SKIP
         >>> feddiv.load(run.folder).predict(images)  # doctest: +SKIP
     """
-    from feddiv.config import load_experiment
+    from feddiv.config.experiment import load_experiment
     from feddiv.data.sources.python import brought
     from feddiv.methods.registry import full_name
     from feddiv.report.picture import save_picture
     from feddiv.runs.experiment import Watcher, run_experiment
-    from feddiv.runs.record import RunFolder
+    from feddiv.runs.run_folder import RunFolder
 
     own = {"data.source": "python", "partition.name": "natural"}
     settled = load_experiment(experiment, overrides, None if clients is None else own)
@@ -160,7 +160,7 @@ def resume(
 def _check_federation(experiment: "Experiment", workers: int | None) -> None:
     """Refuse at once what cannot carry the run's messages."""
     if experiment.federation.name == "flower_simulation":
-        from feddiv.flower.simulation import check_simulation
+        from feddiv.flower.ray_simulation import check_simulation
 
         check_simulation(experiment.data.source, workers)
     elif experiment.federation.name != "local":
@@ -178,7 +178,7 @@ def _carrier(workers: int | None) -> "Carrier":
         _check_federation(prepared.experiment, workers)
         if prepared.experiment.federation.name == "local":
             return on_this_machine(workers)(prepared, folder)
-        from feddiv.flower.simulation import simulated
+        from feddiv.flower.ray_simulation import simulated
 
         return simulated(prepared, folder)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.web import Web, packed_benchmark, serving
 
-from feddiv.data.catalogue import CATALOGUE, Benchmark
+from feddiv.data.published.benchmarks import CATALOGUE, Benchmark
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +109,7 @@ def test_a_bare_data_prints_its_help(command):
 
 PROGRAM = """
 from feddiv.cli import main
-from feddiv.data.catalogue import CATALOGUE, Benchmark, Download, Piece
+from feddiv.data.published.benchmarks import CATALOGUE, Benchmark, Download, Piece
 CATALOGUE["tiny"] = BENCHMARK
 main(["data", "get", "tiny"])
 """

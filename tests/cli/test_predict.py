@@ -64,7 +64,7 @@ def test_an_image_of_other_size_and_colours(command, finished, tmp_path):
 
 
 def test_sixteen_bit_grey_is_scaled_and_not_clipped(tmp_path):
-    from feddiv.runs.inputs import read_inputs
+    from feddiv.runs.predict_inputs import read_inputs
 
     pixels = np.full((8, 8), 0x4000, np.uint16)
     Image.fromarray(pixels).save(tmp_path / "deep.png")

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from feddiv.data import DataOptions, Dataset, Teller, load_dataset
-from feddiv.randomness import Streams
+from feddiv.core.randomness import Streams
+from feddiv.data import DataOptions, Dataset, DataWatcher, load_dataset
 
 RED, GREEN, BLUE = (200, 0, 0), (0, 200, 0), (0, 0, 200)
 
@@ -25,7 +25,7 @@ def class_folders(root: Path, count: int = 10, classes: str = "ab") -> Path:
     return root
 
 
-class Listener(Teller):
+class Listener(DataWatcher):
     """Remembers what it was told."""
 
     def __init__(self) -> None:

@@ -4,9 +4,9 @@ import pytest
 import torch
 from tests.data.pictures import Listener, load, picture
 
+from feddiv.core.errors import UserError
 from feddiv.data import Augment, Dataset
 from feddiv.data.sources.clothing1m import MEAN, NAMES
-from feddiv.errors import UserError
 
 
 def official(root: Path, train: int = 28, test: int = 14) -> Path:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from tests.web import Web, download, serving
 
-from feddiv.data.catalogue import CATALOGUE
-from feddiv.data.download import Progress, Unavailable, check_url, fetch
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
+from feddiv.data.published.benchmarks import CATALOGUE
+from feddiv.data.published.download import Progress, Unavailable, check_url, fetch
 
 CONTENT = np.random.default_rng(0).bytes(300_001)
 NAME = "data.bin"

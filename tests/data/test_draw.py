@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from feddiv.core.errors import UserError
+from feddiv.core.randomness import Streams
 from feddiv.data import (
     Dataset,
     Draw,
@@ -20,11 +22,9 @@ from feddiv.data import (
     fingerprint,
     make_draw,
 )
-from feddiv.data.fingerprint import label_fingerprint
-from feddiv.data.recipe import check_recipe
-from feddiv.data.recipe import recipe as make_recipe
-from feddiv.errors import UserError
-from feddiv.randomness import Streams
+from feddiv.data.draw.fingerprint import label_fingerprint
+from feddiv.data.draw.recipe import check_recipe
+from feddiv.data.draw.recipe import recipe as make_recipe
 
 MakeDataset = Callable[..., Dataset]
 LABELS = [0, 1, 2, 0, 1, 2, 0, 1]

@@ -7,8 +7,8 @@ import torch
 from PIL import Image
 from tests.data.pictures import BLUE, GREEN, RED, Listener, class_folders, load, picture, reds
 
+from feddiv.core.errors import UserError
 from feddiv.data import Augment
-from feddiv.errors import UserError
 
 
 def folder(path: Path, listener: Listener | None = None, **options: object):

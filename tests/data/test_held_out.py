@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from feddiv.core.errors import UserError
+from feddiv.core.randomness import Streams
 from feddiv.data import Draw
-from feddiv.data.held_out import check_share, held_out_size, with_held_out
-from feddiv.errors import UserError
-from feddiv.randomness import Streams
+from feddiv.data.draw.held_out import check_share, held_out_size, with_held_out
 
 
 def draw_of(*clients: list[int]) -> Draw:

@@ -7,8 +7,8 @@ import pytest
 import torch
 from tests.data.pictures import Listener, class_folders, load, reds
 
+from feddiv.core.errors import UserError
 from feddiv.data import Dataset
-from feddiv.errors import UserError
 
 
 @pytest.fixture

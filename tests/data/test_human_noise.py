@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from feddiv.config import load_experiment
+from feddiv.config.experiment import load_experiment
+from feddiv.core.errors import UserError
+from feddiv.core.randomness import Streams
 from feddiv.data import (
     Annotator,
     DataOptions,
@@ -24,9 +26,7 @@ from feddiv.data import (
     load_dataset,
     make_draw,
 )
-from feddiv.data.pickles import read_pickle
-from feddiv.errors import UserError
-from feddiv.randomness import Streams
+from feddiv.data.published.pickles import read_pickle
 from feddiv.runs.prepare import drawn
 
 MakeDataset = Callable[..., Dataset]

@@ -9,11 +9,11 @@ import pytest
 import torch
 from tests.web import piece
 
+from feddiv.core.errors import UserError
+from feddiv.core.randomness import Streams
 from feddiv.data import Augment, DataOptions, Dataset, load_dataset
-from feddiv.data.catalogue import CATALOGUE, FASHION_MNIST, MNIST
+from feddiv.data.published.benchmarks import CATALOGUE, FASHION_MNIST, MNIST
 from feddiv.data.sources.mnist import read_idx
-from feddiv.errors import UserError
-from feddiv.randomness import Streams
 
 TRAIN, TEST = 12, 5
 

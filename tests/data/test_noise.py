@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from feddiv.core.errors import UserError
 from feddiv.data import (
     NOISES,
     Augment,
@@ -24,7 +25,6 @@ from feddiv.data import (
 )
 from feddiv.data.noise import Corruption
 from feddiv.data.noise.instance import truncated_normal
-from feddiv.errors import UserError
 
 seeds = st.integers(0, 2**32 - 1)
 shares = st.floats(0, 1)

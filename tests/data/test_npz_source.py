@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from feddiv.core.errors import UserError
+from feddiv.core.randomness import Streams
 from feddiv.data import DataOptions, Dataset, load_dataset
-from feddiv.errors import UserError
-from feddiv.randomness import Streams
 
 RNG = np.random.default_rng(0)
 GREY = RNG.integers(0, 256, (20, 4, 6), dtype=np.uint8)

@@ -12,6 +12,8 @@ import torch
 from tests.data.pictures import Listener, class_folders, load
 
 import feddiv
+from feddiv.core.errors import UserError
+from feddiv.core.randomness import Streams
 from feddiv.data import (
     OUTSIDE,
     DataOptions,
@@ -26,8 +28,6 @@ from feddiv.data import (
     load_dataset,
     make_draw,
 )
-from feddiv.errors import UserError
-from feddiv.randomness import Streams
 
 MakeDataset = Callable[..., Dataset]
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from feddiv.config import load_experiment
+from feddiv.config.experiment import load_experiment
+from feddiv.core.randomness import Streams
 from feddiv.data import (
     Augment,
     BernoulliDirichlet,
@@ -17,7 +18,6 @@ from feddiv.data import (
     make_draw,
 )
 from feddiv.presets import presets
-from feddiv.randomness import Streams
 
 CIFAR = [name for name in presets() if name.startswith(("cifar10-", "cifar100-"))]
 IID = [name for name in CIFAR if "-iid-" in name]

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from feddiv.core.errors import UserError
 from feddiv.data import (
     PARTITIONS,
     BernoulliDirichlet,
@@ -14,7 +15,6 @@ from feddiv.data import (
     Shards,
 )
 from feddiv.data.partition import DealtOptions
-from feddiv.errors import UserError
 
 seeds = st.integers(0, 2**32 - 1)
 DEALT = [name for name, options in PARTITIONS.items() if not options.natural]

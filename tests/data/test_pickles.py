@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from feddiv.data.pickles import read_pickle
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
+from feddiv.data.published.pickles import read_pickle
 
 
 class Hostile:

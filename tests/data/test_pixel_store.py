@@ -13,14 +13,14 @@ import pytest
 import torch
 from tests.data.pictures import Listener, class_folders, load, picture
 
-from feddiv import interrupts
+from feddiv.core import interrupts
+from feddiv.core.errors import UserError
 from feddiv.data.images import assemble, decode
-from feddiv.data.images.catalogue import Files
 from feddiv.data.images.decode import BLOCK
+from feddiv.data.images.listing import Files
 from feddiv.data.images.pixel_store import PixelStore
-from feddiv.data.places import cache_folder
-from feddiv.data.teller import Teller
-from feddiv.errors import UserError
+from feddiv.data.published.places import cache_folder
+from feddiv.data.watcher import DataWatcher
 
 COUNT = 2 * BLOCK + 10
 RENAME = os.replace
@@ -59,7 +59,7 @@ def test_unreadable_images_leave_no_gap(files: Files) -> None:
     for row in gone:
         files.content(row).write_text("no image")
     store = PixelStore(files, 4, 3)
-    store.make(Teller(), "images")
+    store.make(DataWatcher(), "images")
     found = store.opened()
     expected = [row for row in range(COUNT) if row not in gone]
     assert found.inputs[:, 0, 0, 0].tolist() == found.kept.tolist()
@@ -80,7 +80,7 @@ def test_a_kill_while_gaps_are_closed_costs_nothing(
             os, "replace", lambda *paths: 1 / 0 if "pixels" in str(paths) else RENAME(*paths)
         )
         with pytest.raises(ZeroDivisionError):
-            store.make(Teller(), "images")
+            store.make(DataWatcher(), "images")
     assert not store.ready
     listener = Listener()
     store.make(listener, "images")
@@ -104,10 +104,10 @@ def test_a_machine_that_fails_says_nothing_about_the_image(
 
     store = PixelStore(Failing(files.root, files.names), 4, 3)
     with pytest.raises(UserError, match=r"070\.png: cannot be read now \((Denied|I/O|out of mem)"):
-        store.make(Teller(), "images")
+        store.make(DataWatcher(), "images")
     assert not store.ready
     store = PixelStore(files, 4, 3)
-    store.make(Teller(), "images")
+    store.make(DataWatcher(), "images")
     assert store.opened().unreadable == {}
 
 
@@ -115,7 +115,7 @@ def test_a_disk_that_does_not_answer_deletes_no_store(
     files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = PixelStore(files, 4, 3)
-    store.make(Teller(), "images")
+    store.make(DataWatcher(), "images")
 
     def fails(path: Path, *more: object) -> str:
         raise OSError(5, "Input/output error")
@@ -123,7 +123,7 @@ def test_a_disk_that_does_not_answer_deletes_no_store(
     with monkeypatch.context() as broken:
         broken.setattr(Path, "read_text", fails)
         with pytest.raises(UserError, match=r"cannot be read \(Input/output error\)"):
-            store.make(Teller(), "images")
+            store.make(DataWatcher(), "images")
     assert store.ready
 
 
@@ -148,11 +148,11 @@ def test_a_store_is_named_after_what_is_in_it(files: Files) -> None:
 
 def test_a_damaged_store_is_made_again(files: Files) -> None:
     store = PixelStore(files, 4, 3)
-    store.make(Teller(), "images")
+    store.make(DataWatcher(), "images")
     with (store.folder / "pixels").open("r+b") as file:
         file.truncate(100)
     assert not store.ready
-    store.make(Teller(), "images")
+    store.make(DataWatcher(), "images")
     assert store.opened().inputs[:, 0, 0, 0].tolist() == list(range(COUNT))
     (store.folder / "about.json").write_text("{")
     assert not store.ready
@@ -161,7 +161,7 @@ def test_a_damaged_store_is_made_again(files: Files) -> None:
 def test_what_a_killed_process_has_done_is_kept(files: Files) -> None:
     """As it would be found: the first block and the notes on it are on the disk."""
     store = PixelStore(files, 4, 3)
-    store.make(Teller(), "images")
+    store.make(DataWatcher(), "images")
     about = json.loads((store.folder / "about.json").read_text())
     (store.folder / "about.json").unlink()
     (store.folder / "pixels").rename(store.folder / "pixels.part")
@@ -184,10 +184,10 @@ KILLED = """
 import sys, time
 from pathlib import Path
 from feddiv.data.images import pixel_store
-from feddiv.data.images.catalogue import Files
-from feddiv.data.teller import Teller
+from feddiv.data.images.listing import Files
+from feddiv.data.watcher import DataWatcher
 
-class Slow(Teller):
+class Slow(DataWatcher):
     def prepares(self, what, done, total):
         print(done, flush=True)
         time.sleep(60)
@@ -233,9 +233,9 @@ def test_a_decoder_that_kills_its_process(files: Files, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(decode, "_cores", lambda: 2)
     with pytest.raises(UserError, match=r"a process died while it decoded"):
-        PixelStore(Deadly(files.root, files.names), 4, 3).make(Teller(), "images")
+        PixelStore(Deadly(files.root, files.names), 4, 3).make(DataWatcher(), "images")
     store = PixelStore(files, 4, 3)
-    store.make(Teller(), "images")  # nothing of it stands in the way
+    store.make(DataWatcher(), "images")  # nothing of it stands in the way
     assert store.opened().inputs[:, 0, 0, 0].tolist() == list(range(COUNT))
 
 
@@ -258,10 +258,10 @@ def test_a_read_that_blocks_can_be_stopped(
     with interrupts.handled():
         timer.start()
         with pytest.raises(interrupts.Stopped), interrupts.allowed():
-            store.make(Teller(), "images")
+            store.make(DataWatcher(), "images")
     assert set(multiprocessing.active_children()) == before
     store = PixelStore(files, 4, 3)
-    store.make(Teller(), "images")  # nothing of it stands in the way
+    store.make(DataWatcher(), "images")  # nothing of it stands in the way
     assert store.opened().inputs[:, 0, 0, 0].tolist() == list(range(COUNT))
 
 
@@ -273,7 +273,7 @@ def test_one_process_and_several_give_the_same(
         monkeypatch.setenv("FEDDIV_CACHE", str(tmp_path / f"cache{cores}"))
         monkeypatch.setattr(decode, "_cores", lambda cores=cores: cores)
         store = PixelStore(files, 5, 3)
-        store.make(Teller(), "images")
+        store.make(DataWatcher(), "images")
         found.append(store.opened())
     assert torch.equal(found[0].inputs, found[1].inputs)
     assert np.array_equal(found[0].counts, found[1].counts)

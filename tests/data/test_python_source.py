@@ -11,9 +11,9 @@ from PIL import Image
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 import feddiv
-from feddiv.config import load_experiment
+from feddiv.config.experiment import load_experiment
+from feddiv.core.errors import UserError
 from feddiv.data.sources.python import brought
-from feddiv.errors import UserError
 from feddiv.runs.experiment import Watcher
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "data.md"

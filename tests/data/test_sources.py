@@ -8,11 +8,11 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from feddiv.core.errors import UserError
+from feddiv.core.randomness import Streams
 from feddiv.data import SOURCES, Augment, DataOptions, Dataset, load_dataset
-from feddiv.data.catalogue import CIFAR10
-from feddiv.data.places import cache_folder, find
-from feddiv.errors import UserError
-from feddiv.randomness import Streams
+from feddiv.data.published.benchmarks import CIFAR10
+from feddiv.data.published.places import cache_folder, find
 
 
 def load(seed: int = 0, **options: object) -> Dataset:

@@ -8,8 +8,8 @@ import pytest
 import torch
 from tests.data.pictures import Listener, load, picture, reds
 
+from feddiv.core.errors import UserError
 from feddiv.data import Dataset, statistics, tables
-from feddiv.errors import UserError
 
 ROWS = [{"image": f"pics/{n}.png", "label": "cat" if n % 2 else "dog"} for n in range(20)]
 

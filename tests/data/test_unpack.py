@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tests.web import tar
 
-from feddiv.data.unpack import unpack
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
+from feddiv.data.published.unpack import unpack
 
 WANTED = {"set/one": 3, "set/two": 5}
 MEMBERS = {"set/one": b"abc", "set/two": b"defgh"}

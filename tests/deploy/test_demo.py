@@ -19,12 +19,12 @@ from PIL import Image
 
 pytest.importorskip("flwr")
 
+from feddiv.core.errors import UserError
 from feddiv.deploy.demo import Limits, _made, demo
 from feddiv.deploy.demo_sites import HABITS, write_demo_data
-from feddiv.deploy.folder import init
+from feddiv.deploy.deployment import init
 from feddiv.deploy.names import address
 from feddiv.deploy.processes import Failed, Processes
-from feddiv.errors import UserError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 

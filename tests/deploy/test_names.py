@@ -2,8 +2,8 @@
 
 import pytest
 
+from feddiv.core.errors import UserError
 from feddiv.deploy.names import address, site_names
-from feddiv.errors import UserError
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ time.sleep(float(sys.argv[2]))
 """
 STARTER = f"""
 import os, pathlib, sys, time
-from feddiv import interrupts
+from feddiv.core import interrupts
 from feddiv.deploy.processes import Processes
 with interrupts.handled(), interrupts.allowed():
     with Processes(pathlib.Path("logs"), os.environ) as processes:

@@ -13,11 +13,11 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from feddiv.core.errors import UserError
 from feddiv.deploy import demo as shown
-from feddiv.deploy.folder import Deployment, init
-from feddiv.deploy.names import Address, address
+from feddiv.deploy.deployment import Deployment, init
+from feddiv.deploy.names import ServerAddress, address
 from feddiv.deploy.processes import Processes
-from feddiv.errors import UserError
 
 LIMITS = shown.Limits()
 nginx = pytest.mark.skipif(
@@ -25,7 +25,7 @@ nginx = pytest.mark.skipif(
 )
 
 
-def status(deployment: Deployment, where: Address, path: str) -> int:
+def status(deployment: Deployment, where: ServerAddress, path: str) -> int:
     """What an empty POST gets there, over TLS."""
     context = ssl.create_default_context(cafile=deployment.site("north") / "ca.crt")
     connection = http.client.HTTPSConnection(str(where.host), where.port, context=context)

@@ -12,7 +12,7 @@ pytest.importorskip("flwr")
 
 from feddiv.deploy import demo as shown
 from feddiv.deploy.certificates import node_key
-from feddiv.deploy.folder import CONNECTION, Deployment, init
+from feddiv.deploy.deployment import CONNECTION, Deployment, init
 from feddiv.deploy.names import address
 from feddiv.deploy.processes import Failed, Processes
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from feddiv.core.randomness import Streams
 from feddiv.data import Dataset, Draw
 from feddiv.federation.in_process import InProcess
 from feddiv.federation.workspace import Workspace
@@ -13,7 +14,6 @@ from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Budget, Exchange, Message, Visit
 from feddiv.methods.fedavg import FedAvg, FedAvgOptions
 from feddiv.nets import ModelOptions
-from feddiv.randomness import Streams
 
 RNG = Streams(1).at(round=1)
 

@@ -16,10 +16,10 @@ pytest.importorskip("flwr")
 from tests.flower.trial import SETTINGS, lines
 
 import feddiv
-from feddiv.config import load_experiment, to_toml
+from feddiv.config.experiment import load_experiment, to_toml
 from feddiv.deploy.certificates import node_key
 from feddiv.deploy.demo import Limits, answers, environment, free_ports, online_nodes
-from feddiv.deploy.folder import Deployment, init
+from feddiv.deploy.deployment import Deployment, init
 from feddiv.deploy.names import address
 from feddiv.deploy.processes import Failed, Kept, Processes
 

@@ -9,7 +9,7 @@ pytest.importorskip("flwr")
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord
 from tests.flower.trial import lines, run_config, served, trial_grid
 
-from feddiv.errors import TooFew
+from feddiv.core.errors import TooFew
 
 BAD = 69  # the node of client 1
 

@@ -90,7 +90,7 @@ def test_fedavg_becomes_feddiv_which_is_better_on_wrong_labels(
 def test_runs_on_the_simulation_engine(
     example: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from feddiv.flower.simulation import QUIET
+    from feddiv.flower.ray_simulation import QUIET
 
     for key, value in QUIET.items():
         monkeypatch.setenv(key, value)

@@ -8,8 +8,8 @@ from flwr.app import ArrayRecord
 from tests.flower.own_data import sites_grid
 from tests.flower.trial import lines, served
 
-from feddiv.errors import TooFew
-from feddiv.files import load_tensors, tensors_hash
+from feddiv.core.errors import TooFew
+from feddiv.core.files import load_tensors, tensors_hash
 from feddiv.runs.evaluate import comparable
 
 

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from feddiv.federation.flower.records import (
-    Address,
-    Task,
+from feddiv.federation.reply_check import Refused
+from feddiv.flower.records import (
+    SiteTask,
+    VisitAddress,
     message_records,
     problem_records,
     read_message,
@@ -22,10 +23,9 @@ from feddiv.federation.flower.records import (
     read_task,
     reply_records,
 )
-from feddiv.federation.wire import Refused
 from feddiv.methods.contract import Message, Reply
 
-HERE = Address("ab" * 16, 3, 1, "attempt 2/", 7)
+HERE = VisitAddress("ab" * 16, 3, 1, "attempt 2/", 7)
 STATE = {
     "weight": torch.randn(2, 3),
     "half": torch.randn(4).half(),
@@ -48,7 +48,7 @@ def sent(records: RecordDict) -> RecordDict:
 )
 def test_every_array_of_a_payload_comes_back_bit_for_bit(array):
     message = Message("train", {}, {"a": array, "b": np.array(1.5)})
-    task = Task(HERE, "train", "seed = 1")
+    task = SiteTask(HERE, "train", "seed = 1")
     back = read_message(sent(message_records(task, message)), "train").payload
     assert back["a"].shape == array.shape
     assert back["a"].tobytes() == np.ascontiguousarray(array).tobytes()
@@ -56,7 +56,7 @@ def test_every_array_of_a_payload_comes_back_bit_for_bit(array):
 
 
 def test_models_and_tasks_come_back():
-    task = Task(HERE, "train", "seed = 1", "000002-0000-0", ("000001-0000-0", "000002-0000-0"))
+    task = SiteTask(HERE, "train", "seed = 1", "000002-0000-0", ("000001-0000-0", "000002-0000-0"))
     records = sent(message_records(task, Message("train", {"net": STATE, "net 2": STATE})))
     assert read_task(records) == task
     back = read_message(records, "train").weights

@@ -16,10 +16,10 @@ from tests.flower.grids import LocalGrid
 from tests.flower.trial import served
 
 import feddiv
-from feddiv.config import load_experiment
-from feddiv.errors import UserError
+from feddiv.config.experiment import load_experiment
+from feddiv.core.errors import UserError
 from feddiv.flower import client_app
-from feddiv.flower.server import IMPLIED, OURS, experiment_of, flat_keys
+from feddiv.flower.serverapp import IMPLIED, OURS, experiment_of, flat_keys
 
 APP = Path(str(resources.files("feddiv"))) / "flower" / "app"
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import feddiv
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
 
 SETTINGS = {
     "rounds": 4,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import feddiv
-from feddiv.errors import TooFew, UserError
+from feddiv.core.errors import TooFew, UserError
 from feddiv.flower import Strategy, client_app
 
 CLASSES = 3

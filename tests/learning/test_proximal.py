@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import nn
 
+from feddiv.core.randomness import Streams
 from feddiv.learning.proximal import Anchor, PulledMixUp
 from feddiv.learning.train import Batch
-from feddiv.randomness import Streams
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from feddiv.core.randomness import Streams
 from feddiv.data import Augment, Samples, Transform
 from feddiv.learning.predict import predict
 from feddiv.learning.train import (
@@ -20,7 +21,6 @@ from feddiv.learning.train import (
     prior_loss,
     train,
 )
-from feddiv.randomness import Streams
 
 RNG = Streams(3).at(round=2, client=1)
 LOG2, LOG3 = float(np.log(2)), float(np.log(3))

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from feddiv.config import load_experiment
+from feddiv.config.experiment import load_experiment
+from feddiv.core.randomness import Streams
 from feddiv.data import Augment, Samples, Transform
 from feddiv.learning.average import StateDict
 from feddiv.methods.contract import Client, Message, Method
 from feddiv.nets import ModelOptions, build_net
-from feddiv.randomness import Streams
 
 CLASSES = 3
 

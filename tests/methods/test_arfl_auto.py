@@ -10,12 +10,12 @@ import torch
 from hypothesis import given
 
 import feddiv
-from feddiv.errors import Diverged
+from feddiv.core.errors import Diverged
+from feddiv.core.randomness import Streams
+from feddiv.core.trees import assemble, dismantle
 from feddiv.learning.train import TrainOptions
 from feddiv.methods.arfl_auto import ArflAuto, ArflAutoOptions, ArflAutoState, auto_weights
 from feddiv.methods.contract import Budget, Exchange, Facts, Message, Moment, Reply
-from feddiv.randomness import Streams
-from feddiv.trees import assemble, dismantle
 
 RNG = Streams(7).at(round=1)
 RUN = {

@@ -12,8 +12,8 @@ import pytest
 
 import feddiv
 from feddiv.data import Draw
-from feddiv.data.fingerprint import label_fingerprint
-from feddiv.federation.wire import Refused, check_reply
+from feddiv.data.draw.fingerprint import label_fingerprint
+from feddiv.federation.reply_check import Refused, check_reply
 from feddiv.methods.contract import Facts, Reply
 from feddiv.methods.registry import METHODS
 from feddiv.runs.experiment import Watcher

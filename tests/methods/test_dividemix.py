@@ -11,13 +11,13 @@ from tests.methods.visits import checked, mixed_client
 
 import feddiv
 from feddiv.cli import main
-from feddiv.learning.mixmatch import MixMatch
+from feddiv.core.randomness import Streams
+from feddiv.learning.small_loss import trust
 from feddiv.learning.train import TrainOptions
-from feddiv.learning.trust import trust
 from feddiv.methods import dividemix
 from feddiv.methods.contract import Budget, Exchange, Facts, Message, Moment, Reply
-from feddiv.methods.dividemix import DivideMix, DivideMixOptions, divided
-from feddiv.randomness import Streams
+from feddiv.methods.dividemix.dividemix import DivideMix, DivideMixOptions, divided
+from feddiv.methods.dividemix.mixmatch import MixMatch
 
 RNG = Streams(1).at(round=1)
 FACTS = Facts(("a", "b"), (3,), dict.fromkeys(range(10), 4), True)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from feddiv.core.randomness import Streams
 from feddiv.data import Dataset, Draw
 from feddiv.federation.in_process import InProcess
 from feddiv.federation.workspace import Workspace
@@ -14,7 +15,6 @@ from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Budget, Exchange, Facts, Message, Moment
 from feddiv.methods.fedavg import FedAvg, FedAvgOptions
 from feddiv.nets import ModelOptions
-from feddiv.randomness import Streams
 
 LR = 0.1
 RNG = Streams(1).at(round=1)

@@ -10,11 +10,12 @@ import torch
 from tests.methods.visits import checked, kept, mixed_client, softmax
 
 import feddiv
-from feddiv.learning.lid import intrinsic_dimensions
+from feddiv.core.randomness import Streams
+from feddiv.core.trees import pack, unpack
 from feddiv.learning.score import label_scores
 from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Budget, Exchange, Facts, Message, Moment, Reply
-from feddiv.methods.fedcorr import (
+from feddiv.methods.fedcorr.fedcorr import (
     FedCorr,
     FedCorrMemory,
     FedCorrOptions,
@@ -23,8 +24,7 @@ from feddiv.methods.fedcorr import (
     largest,
     noisy_clients,
 )
-from feddiv.randomness import Streams
-from feddiv.trees import pack, unpack
+from feddiv.methods.fedcorr.lid import intrinsic_dimensions
 
 RNG = Streams(1).at(round=1)
 CLIENTS = 6

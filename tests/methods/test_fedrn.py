@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import feddiv
+from feddiv.core.randomness import Streams
 from feddiv.methods.contract import Facts, Message, Moment
 from feddiv.methods.fedrn import FedRN, FedRNMemory, body_frozen, cosine, kept, only, reliability
 from feddiv.nets import ModelOptions, build_net
-from feddiv.randomness import Streams
 
 EAST, NORTH = np.array([2.0, 0.0]), np.array([0.0, 1.0])
 PROBES = {0: EAST, 1: EAST * 3, 2: NORTH, 3: -EAST}
@@ -65,7 +65,7 @@ def planned(method: FedRN, stage: str, seen: tuple[int, ...]) -> Any:
     facts = Facts(("a", "b"), (3,), {0: 5, 1: 5, 2: 5, 3: 5}, True)
     state = method.begin(lambda name: {"w": torch.zeros(1)}, facts, Streams(0))
     for client in seen:
-        name = method.shelf.put(f"server-{client}", {"w": torch.full((1,), float(client))})
+        name = method.model_store.put(f"server-{client}", {"w": torch.full((1,), float(client))})
         state.models[client] = name
         state.expertise[client], state.probes[client] = EXPERTISE[client], PROBES[client]
     return method.plan(state, Moment(stage, 0), Streams(0).at(round=1))

@@ -11,6 +11,7 @@ from tests.methods.visits import checked, unchanged
 from torch import nn
 
 import feddiv
+from feddiv.core.trees import pack, unpack
 from feddiv.learning.train import Batch, TrainOptions
 from feddiv.methods.contract import Budget, Moment
 from feddiv.methods.jointopt import (
@@ -19,7 +20,6 @@ from feddiv.methods.jointopt import (
     JointOptMemory,
     JointOptOptions,
 )
-from feddiv.trees import pack, unpack
 
 LOG2 = log(2)
 EPOCHS = 2

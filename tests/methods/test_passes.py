@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from feddiv.methods.feddiv import FedDivMemory
+from feddiv.methods.feddiv.feddiv import FedDivMemory
 
 EPOCHS, BATCH = 4, 5
 # The means of each variant's scores for samples that the identity is sure of and right or wrong on.

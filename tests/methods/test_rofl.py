@@ -11,12 +11,12 @@ from tests.methods.visits import checked, unchanged
 from torch import Tensor, nn
 
 import feddiv
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
+from feddiv.core.randomness import Streams
+from feddiv.core.trees import pack, unpack
 from feddiv.learning.train import Batch, TrainOptions
 from feddiv.methods.contract import Budget, Facts, Message, Moment, Reply
-from feddiv.methods.rofl import CentroidObjective, RoFL, RoFLOptions, RoFLState, small_losses
-from feddiv.randomness import Streams
-from feddiv.trees import pack, unpack
+from feddiv.methods.rofl.rofl import CentroidObjective, RoFL, RoFLOptions, RoFLState, small_losses
 
 RNG = Streams(1).at(round=1)
 WIDTH = 128  # of the features of the mlp, which are zero from the fourth on

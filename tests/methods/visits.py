@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from feddiv.federation.wire import check_reply
+from feddiv.federation.reply_check import check_reply
 from feddiv.learning.average import copied
 from feddiv.learning.score import log_softmax
 from feddiv.methods.contract import Facts

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import feddiv
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
 from feddiv.nets import ModelOptions, build_net
 from feddiv.nets.compute import find_device, set_up
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
 from feddiv.nets import ForeignNet, ModelOptions, Net, build_net
 
 SHAPE = (3, 8, 8)

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
+from feddiv.core.randomness import Streams
 from feddiv.nets import NETS, ModelOptions, build_net
-from feddiv.randomness import Streams
 
 COLOUR = (3, 32, 32)
 DIGIT = (1, 8, 8)

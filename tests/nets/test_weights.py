@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
 from feddiv.nets import ModelOptions, build_net
 from feddiv.nets.weights import read_weights, weights_sha256
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from feddiv.core.errors import UserError
 from feddiv.data import Dataset, Draw
 from feddiv.data.noise import Foreign
-from feddiv.errors import UserError
 from feddiv.report.holdings import holdings
 from feddiv.report.holdings_picture import draw_holdings, save_holdings
 

@@ -12,15 +12,15 @@ import torch
 from safetensors.torch import save_file
 
 import feddiv
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
+from feddiv.core.files import load_tensors
 from feddiv.federation.simulation import Simulation
-from feddiv.files import load_tensors
 from feddiv.methods.contract import Reply
 from feddiv.runs.checkpoint import Checkpoints, Standing
 from feddiv.runs.experiment import Watcher
 from feddiv.runs.journal import Seen
 from feddiv.runs.loop import Cut, Tally
-from feddiv.runs.record import RunFolder
+from feddiv.runs.run_folder import RunFolder
 
 STANDING = Standing({"rounds.jsonl": 7}, 1.5)
 

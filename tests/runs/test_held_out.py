@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import feddiv
-from feddiv.config import load_experiment
+from feddiv.config.experiment import load_experiment
+from feddiv.config.sections import Central, HeldOut
+from feddiv.core.errors import UserError
 from feddiv.data import Draw
-from feddiv.errors import UserError
 from feddiv.runs.experiment import Watcher
 from feddiv.runs.prepare import prepare
-from feddiv.sections import Central, HeldOut
 
 HELD_OUT = {
     "rounds": 4,

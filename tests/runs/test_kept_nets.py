@@ -7,13 +7,13 @@ from typing import Any, Literal
 import pytest
 
 import feddiv
+from feddiv.core.randomness import Streams
 from feddiv.learning.average import StateDict
 from feddiv.methods.averaging import Averaging
+from feddiv.methods.common import copy_of
 from feddiv.methods.contract import Client, Message, Visit
 from feddiv.methods.fedavg import FedAvg, FedAvgOptions
-from feddiv.methods.parts import copy_of
 from feddiv.methods.registry import METHODS
-from feddiv.randomness import Streams
 from feddiv.runs.experiment import Watcher
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.conftest import remembered
 
+from feddiv.core.randomness import Streams
 from feddiv.data import Dataset, Draw
 from feddiv.federation.in_process import InProcess
 from feddiv.federation.workspace import Workspace
@@ -30,7 +31,6 @@ from feddiv.methods.contract import (
     Visit,
 )
 from feddiv.nets import ModelOptions
-from feddiv.randomness import Streams
 from feddiv.runs.evaluate import CentralEvaluation
 from feddiv.runs.loop import Loop
 

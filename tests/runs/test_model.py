@@ -7,7 +7,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
 from feddiv.nets import ModelOptions, build_net
 from feddiv.runs.model import ModelCard, TrainedModel, load_model, save_weights
 

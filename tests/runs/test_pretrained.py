@@ -10,11 +10,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import feddiv
-from feddiv.config import load_experiment
-from feddiv.errors import UserError
-from feddiv.files import load_tensors
+from feddiv.config.experiment import load_experiment
+from feddiv.core.errors import UserError
+from feddiv.core.files import load_tensors
+from feddiv.core.randomness import Streams
 from feddiv.nets import ModelOptions, build_net
-from feddiv.randomness import Streams
 from feddiv.runs.experiment import Watcher
 from feddiv.runs.prepare import prepare
 

@@ -7,9 +7,9 @@ import pytest
 from tests.runs.test_checkpoint import TINY, stopped, whole
 
 import feddiv
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
 from feddiv.runs.prepare import prepare
-from feddiv.runs.record import RunFolder
+from feddiv.runs.run_folder import RunFolder
 
 __all__ = ["whole"]  # a fixture
 

@@ -9,12 +9,12 @@ import click
 import typer
 
 import feddiv
-from feddiv import interrupts
 from feddiv.cli.arguments import What, split_arguments
 from feddiv.cli.data import data
 from feddiv.cli.deploy import deploy
-from feddiv.errors import Diverged, TooFew, UserError, WorkerLost
-from feddiv.printable import shown
+from feddiv.core import interrupts
+from feddiv.core.errors import Diverged, TooFew, UserError, WorkerLost
+from feddiv.core.terminal import shown
 
 if TYPE_CHECKING:
     from feddiv.cli.progress import Quiet
@@ -107,7 +107,7 @@ def resume(
 def _watched(job: "Callable[[Quiet], Run]", *, quiet: bool) -> None:
     """Run with progress; say in one line how it ended if it did not end well."""
     from feddiv.cli.progress import progress
-    from feddiv.cli.summary import print_summary
+    from feddiv.cli.result_table import print_summary
 
     with progress(quiet=quiet) as watcher:
         try:
@@ -130,7 +130,7 @@ def _watched(job: "Callable[[Quiet], Run]", *, quiet: bool) -> None:
 @app.command()
 def show(what: What = None) -> None:
     """Print the resolved experiment as TOML, without running it."""
-    from feddiv.config import load_experiment, to_toml
+    from feddiv.config.experiment import load_experiment, to_toml
 
     typer.echo(to_toml(load_experiment(*split_arguments(what))), nl=False)
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 
-from feddiv.data.catalogue import Benchmark
-from feddiv.data.integrity import Copy, unfinished
+from feddiv.data.published.benchmarks import Benchmark
+from feddiv.data.published.integrity import Copy, unfinished
 
 
 def print_copies(found: Mapping[Benchmark, Sequence[Copy]]) -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from feddiv.cli.arguments import What, split_arguments
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
 
 if TYPE_CHECKING:
-    from feddiv.data.catalogue import Benchmark
+    from feddiv.data.published.benchmarks import Benchmark
 
 data = typer.Typer(name="data", help="Fetch, verify and look at data.")
 
@@ -34,7 +34,7 @@ def get(
 ) -> None:
     """Download a published data set into the cache, where every run finds it."""
     from feddiv.cli.transfer import transfer
-    from feddiv.data.getting import get as get_benchmark
+    from feddiv.data.published.get import get as get_benchmark
 
     benchmark = _benchmark(name)
     with transfer() as progress:
@@ -59,8 +59,8 @@ def check(
 ) -> None:
     """Print which published data sets are present, whether they are whole, and where."""
     from feddiv.cli.copies import print_copies
-    from feddiv.data.catalogue import CATALOGUE
-    from feddiv.data.integrity import copies
+    from feddiv.data.published.benchmarks import CATALOGUE
+    from feddiv.data.published.integrity import copies
 
     wanted = list(CATALOGUE.values()) if name is None else [_benchmark(name)]
     found = {benchmark: copies(benchmark) for benchmark in wanted}
@@ -92,7 +92,7 @@ def describe(
 
 
 def _benchmark(name: str) -> "Benchmark":
-    from feddiv.data.catalogue import CATALOGUE
+    from feddiv.data.published.benchmarks import CATALOGUE
 
     if name not in CATALOGUE:
         raise UserError(f"{name!r} is no published data set; allowed are {', '.join(CATALOGUE)}")

@@ -46,7 +46,7 @@ def init(
     wanted = names.site_names(["site-1,site-2,site-3"] if sites is None else sites)
     where = names.address(address)
     needs_flower()
-    from feddiv.deploy.folder import init as write
+    from feddiv.deploy.deployment import init as write
 
     made = write(folder, wanted, where, where.inner if proxy else None)
     rows = [

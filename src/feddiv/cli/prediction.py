@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
-from feddiv.errors import UserError
-from feddiv.runs.inputs import read_inputs
+from feddiv.core.errors import UserError
 from feddiv.runs.model import TrainedModel
+from feddiv.runs.predict_inputs import read_inputs
 
 
 def write_predictions(

@@ -9,12 +9,12 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from feddiv.printable import shown
+from feddiv.core.terminal import shown
 from feddiv.runs.experiment import Watcher
 from feddiv.runs.loop import Record
 from feddiv.runs.prepare import Prepared
-from feddiv.runs.record import RunFolder
 from feddiv.runs.run import Run
+from feddiv.runs.run_folder import RunFolder
 
 MANY = 1000  # samples: fewer are made ready in no time
 PLAIN_LINES = 40  # about so many per run where nobody looks on
@@ -25,7 +25,7 @@ def progress(*, quiet: bool) -> "Quiet":
     console = Console(stderr=True, highlight=False)
     if quiet:
         return Quiet()
-    return Live(console) if console.is_terminal else Plain(console)
+    return Live(console) if console.is_terminal else PlainProgress(console)
 
 
 def duration(seconds: float) -> str:
@@ -43,7 +43,7 @@ def _say(console: Console, line: str) -> None:
 
 
 @dataclass
-class Standing:
+class RunProgress:
     """Where one run stands."""
 
     name: str
@@ -92,7 +92,7 @@ class Quiet(Watcher):
 
     def __init__(self) -> None:
         self.folder: Path | None = None
-        self.standing = Standing("", 1, 1)
+        self.standing = RunProgress("", 1, 1)
 
     def __enter__(self) -> Self:
         return self
@@ -137,14 +137,14 @@ class Quiet(Watcher):
         """Count anew."""
         experiment = prepared.experiment
         measure = experiment.evaluation.measure
-        self.standing = Standing(name, experiment.rounds, prepared.turns, measure)
+        self.standing = RunProgress(name, experiment.rounds, prepared.turns, measure)
 
     def round(self, line: Record) -> None:
         """Keep up."""
         self.standing.note(line)
 
 
-class Plain(Quiet):
+class PlainProgress(Quiet):
     """One line a round; fewer where there are very many."""
 
     def __init__(self, console: Console) -> None:

@@ -5,18 +5,18 @@ from typing import Self
 import rich.progress
 from rich.console import Console
 
-from feddiv.data.download import Progress
+from feddiv.data.published.download import Progress
 
 STEP = 0.1  # a plain line whenever so much more of a file is here
 
 
-def transfer() -> "Plain":
+def transfer() -> "PlainTransfer":
     """The display that suits where stderr goes."""
     console = Console(stderr=True, highlight=False)
-    return Bars(console) if console.is_terminal else Plain(console)
+    return Bars(console) if console.is_terminal else PlainTransfer(console)
 
 
-class Plain(Progress):
+class PlainTransfer(Progress):
     """A line for every tenth of a file."""
 
     def __init__(self, console: Console) -> None:
@@ -52,7 +52,7 @@ class Plain(Progress):
         self.console.print(line, soft_wrap=True, markup=False)
 
 
-class Bars(Plain):
+class Bars(PlainTransfer):
     """A bar for each file."""
 
     def __init__(self, console: Console) -> None:

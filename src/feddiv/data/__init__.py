@@ -1,6 +1,8 @@
 """Samples, who holds them, and what was done to their labels."""
 
-from feddiv.data.draw import OUTSIDE, Draw, make_draw
+from feddiv.data.data_options import DataOptions
+from feddiv.data.dataset import Dataset, Split
+from feddiv.data.draw.draw import OUTSIDE, Draw, make_draw
 from feddiv.data.noise import (
     NOISES,
     Human,
@@ -12,7 +14,6 @@ from feddiv.data.noise import (
     Pair,
     Symmetric,
 )
-from feddiv.data.options import DataOptions
 from feddiv.data.partition import (
     PARTITIONS,
     Annotator,
@@ -27,9 +28,8 @@ from feddiv.data.partition import (
 )
 from feddiv.data.samples import Samples, client_samples, held_out_samples
 from feddiv.data.sources import SOURCES, Source, load_dataset
-from feddiv.data.store import Dataset, Split
-from feddiv.data.teller import Teller
 from feddiv.data.transform import Augment, Transform
+from feddiv.data.watcher import DataWatcher
 
 __all__ = [
     "NOISES",
@@ -40,6 +40,7 @@ __all__ = [
     "Augment",
     "BernoulliDirichlet",
     "DataOptions",
+    "DataWatcher",
     "Dataset",
     "Dirichlet",
     "Draw",
@@ -60,7 +61,6 @@ __all__ = [
     "Source",
     "Split",
     "Symmetric",
-    "Teller",
     "Transform",
     "client_samples",
     "held_out_samples",

@@ -5,8 +5,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from feddiv.data.store import Dataset, Split
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
+from feddiv.data.dataset import Dataset, Split
 
 
 class UnknownClass(UserError):

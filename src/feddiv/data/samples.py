@@ -7,8 +7,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from feddiv.data.draw import Draw
-from feddiv.data.store import Dataset
+from feddiv.data.dataset import Dataset
+from feddiv.data.draw.draw import Draw
 from feddiv.data.transform import Transform
 
 

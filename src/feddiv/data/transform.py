@@ -16,8 +16,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from feddiv.errors import UserError
-from feddiv.options import Options
+from feddiv.core.errors import UserError
+from feddiv.core.options import Options
 
 
 class Augment(Options):

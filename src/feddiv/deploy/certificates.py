@@ -29,7 +29,7 @@ Host = str | IPv4Address | IPv6Address
 
 
 @dataclass(frozen=True)
-class Pair:
+class KeyPair:
     """A private key and what is public of it, as they are written to files."""
 
     private: bytes
@@ -53,11 +53,11 @@ class Authority:
             .sign(self._key, hashes.SHA384())
         )
 
-    def pair(self) -> Pair:
+    def pair(self) -> KeyPair:
         """The authority's own key (PKCS 8) and certificate (PEM)."""
-        return Pair(_pem(self._key), self._certificate.public_bytes(Encoding.PEM))
+        return KeyPair(_pem(self._key), self._certificate.public_bytes(Encoding.PEM))
 
-    def server(self, hosts: Sequence[Host]) -> Pair:
+    def server(self, hosts: Sequence[Host]) -> KeyPair:
         """A key and a certificate for a server that is reached under these names and addresses."""
         key = ec.generate_private_key(ec.SECP384R1())
         now = datetime.now(UTC)
@@ -82,17 +82,17 @@ class Authority:
             )
             .sign(self._key, hashes.SHA384())
         )
-        return Pair(_pem(key), certificate.public_bytes(Encoding.PEM))
+        return KeyPair(_pem(key), certificate.public_bytes(Encoding.PEM))
 
     def _identifier(self) -> x509.SubjectKeyIdentifier:
         return x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
 
 
-def node_key(name: str) -> Pair:
+def node_key(name: str) -> KeyPair:
     """A site's key pair in OpenSSH's format, as `ssh-keygen -t ecdsa -b 384` makes it."""
     key = ec.generate_private_key(ec.SECP384R1())
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-    return Pair(
+    return KeyPair(
         key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()),
         public + f" {name}\n".encode(),
     )

@@ -23,11 +23,11 @@ from typing import Any
 
 import tomli_w
 
+from feddiv.core.errors import UserError
 from feddiv.deploy.demo_sites import DemoData, DemoSite, write_demo_data
-from feddiv.deploy.folder import CONNECTION, Deployment, absolute, init, usable
-from feddiv.deploy.names import Address
+from feddiv.deploy.deployment import CONNECTION, Deployment, absolute, init, usable
+from feddiv.deploy.names import ServerAddress
 from feddiv.deploy.processes import Failed, Kept, Processes
-from feddiv.errors import UserError
 
 _HERE = ip_address("127.0.0.1")
 _SYSTEM = ("/usr/local/sbin", "/usr/sbin")  # where nginx is, often off the PATH of users
@@ -56,7 +56,7 @@ class Audited:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DemoResult:
     """How the demonstration ended."""
 
     run: Path
@@ -67,7 +67,7 @@ class Outcome:
 
 def demo(
     out: Path | None, rounds: int, say: Say, limits: Limits | None = None, *, proxy: bool = False
-) -> Outcome:
+) -> DemoResult:
     """Run FedDiv between three sites; whatever happens, no process is left."""
     if sys.platform == "win32":
         raise UserError("deploy demo: needs Linux or macOS, because Flower's nodes do")
@@ -78,7 +78,7 @@ def demo(
     port, inner, *site_ports = free_ports(5)
     data = write_demo_data(folder / "data")
     sites = tuple(site.name for site in data.sites)
-    address = Address(_HERE, port)
+    address = ServerAddress(_HERE, port)
     deployment = init(folder / "deployment", sites, address, inner if proxy else None)
     _fill_in(deployment.server / "experiment.toml", data, rounds)
     for site in data.sites:
@@ -93,7 +93,7 @@ def demo(
     summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
     audits = tuple(_audited(site, _state(deployment, site)) for site in data.sites)
     seconds = time.monotonic() - begun
-    return Outcome(run, float(summary["last_test_accuracy"]), audits, seconds)
+    return DemoResult(run, float(summary["last_test_accuracy"]), audits, seconds)
 
 
 def _made(out: Path | None) -> Path:
@@ -236,7 +236,7 @@ def free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-def answers(deployment: Deployment, address: Address) -> bool:
+def answers(deployment: Deployment, address: ServerAddress) -> bool:
     """Whether a server answers there that holds the key of our certificate."""
     context = ssl.create_default_context(cafile=deployment.server / "ca.crt")
     host, port = str(address.host), address.port

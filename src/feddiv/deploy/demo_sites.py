@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from feddiv.data.options import DataOptions
+from feddiv.data.data_options import DataOptions
+from feddiv.data.dataset import Dataset, Split
 from feddiv.data.sources.digits import load
-from feddiv.data.store import Dataset, Split
 
 _SEED = 7
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
 
 # Names become files, arguments and Flower's node names, on systems that may ignore case.
 _SITE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -13,7 +13,7 @@ _LABEL = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)")
 
 
 @dataclass(frozen=True)
-class Address:
+class ServerAddress:
     """Where the sites find the SuperLink."""
 
     host: str | IPv4Address | IPv6Address
@@ -23,11 +23,11 @@ class Address:
         return f"{_bracketed(self.host)}:{self.port}"
 
     @property
-    def local(self) -> "Address":
+    def local(self) -> "ServerAddress":
         """The same SuperLink, called from its own machine."""
         if self.on_this_machine_only:
             return self
-        return Address(ip_address("::1" if self._ipv6 else "127.0.0.1"), self.port)
+        return ServerAddress(ip_address("::1" if self._ipv6 else "127.0.0.1"), self.port)
 
     @property
     def inner(self) -> int:
@@ -55,7 +55,7 @@ def _bracketed(host: str | IPv4Address | IPv6Address) -> str:
     return f"[{host}]" if isinstance(host, IPv6Address) else str(host)
 
 
-def address(text: str) -> Address:
+def address(text: str) -> ServerAddress:
     """HOST:PORT, with a name, an IPv4 address or an IPv6 address in brackets."""
     host, colon, port = text.strip().rpartition(":")
     digits = port.isascii() and port.isdigit()
@@ -64,7 +64,7 @@ def address(text: str) -> Address:
             f"--address={text}: not HOST:PORT with a port from 1 to 65535, "
             "such as superlink.example.org:8443 or 192.0.2.7:8443"
         )
-    return Address(_host(host, text), int(port))
+    return ServerAddress(_host(host, text), int(port))
 
 
 def _host(host: str, text: str) -> str | IPv4Address | IPv6Address:

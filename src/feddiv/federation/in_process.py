@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from feddiv.core.arrays import Weights
+from feddiv.core.interrupts import allowed
+from feddiv.core.randomness import Streams
 from feddiv.federation.simulation import Simulation, make_visit
-from feddiv.interrupts import allowed
-from feddiv.learning.average import Weights
 from feddiv.methods.contract import Assessment, Exchange, Message, Visit
-from feddiv.randomness import Streams
 
 
 class InProcess(Simulation):

@@ -5,14 +5,14 @@ from typing import Any
 
 import torch
 
-from feddiv.federation.memory import MemoryRecords, MemoryStore
+from feddiv.core.arrays import StateDict
+from feddiv.core.randomness import Streams
+from feddiv.core.trees import Tensors
+from feddiv.federation.client_memory import MemoryRecords, MemoryStore
 from feddiv.federation.workspace import Workspace
-from feddiv.learning.average import StateDict
 from feddiv.methods.contract import Facts, Message, Visit
-from feddiv.methods.examine import KIND, examined
+from feddiv.methods.held_out_counts import KIND, examined
 from feddiv.nets.compute import keep_freed_memory
-from feddiv.randomness import Streams
-from feddiv.trees import Tensors
 
 
 class Simulation:

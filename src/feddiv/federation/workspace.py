@@ -8,15 +8,15 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from feddiv.core.arrays import StateDict, Weights
+from feddiv.core.randomness import Streams
 from feddiv.data import Dataset, Draw, client_samples, held_out_samples
-from feddiv.learning.average import StateDict, Weights
 from feddiv.learning.predict import CHUNK
+from feddiv.methods.common import copy_of
 from feddiv.methods.contract import Client, Method
-from feddiv.methods.parts import copy_of
 from feddiv.nets import ModelOptions, build_net
 from feddiv.nets.compute import Precision, set_up
 from feddiv.nets.net import Build
-from feddiv.randomness import Streams
 
 
 class Workspace:

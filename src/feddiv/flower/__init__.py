@@ -5,19 +5,19 @@ Needs the extra: pip install 'feddiv[flower]'.
 
 from typing import TYPE_CHECKING, Any
 
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
 
 if TYPE_CHECKING:
-    from feddiv.flower.client import client_app
-    from feddiv.flower.server import serve
+    from feddiv.flower.clientapp import client_app
+    from feddiv.flower.serverapp import serve
     from feddiv.flower.strategy import Strategy
 
 __all__ = ["Strategy", "client_app", "serve"]
 
 _HOMES = {
     "Strategy": "feddiv.flower.strategy",
-    "client_app": "feddiv.flower.client",
-    "serve": "feddiv.flower.server",
+    "client_app": "feddiv.flower.clientapp",
+    "serve": "feddiv.flower.serverapp",
 }
 
 

@@ -13,29 +13,29 @@ import torch
 from flwr.app import RecordDict
 from torch import nn
 
-from feddiv.config import Experiment, validated
+from feddiv.config.experiment import Experiment, validated
+from feddiv.core.errors import Diverged, UserError
+from feddiv.core.files import write_bytes, write_text
+from feddiv.core.randomness import Streams
 from feddiv.data.classes import UnknownClass
-from feddiv.errors import Diverged, UserError
-from feddiv.federation.flower.grid import ASSESS, HELLO
-from feddiv.federation.flower.records import (
+from feddiv.federation.client_memory import MemoryRecords
+from feddiv.federation.reply_check import Refused
+from feddiv.federation.simulation import make_visit
+from feddiv.federation.workspace import Workspace
+from feddiv.flower.federation import ASSESS, HELLO
+from feddiv.flower.records import (
     SOFTWARE,
-    Task,
+    SiteTask,
     problem_records,
     read_message,
     read_task,
     reply_records,
 )
-from feddiv.federation.flower.sites import MOST_CLIENTS
-from feddiv.federation.memory import MemoryRecords
-from feddiv.federation.simulation import make_visit
-from feddiv.federation.wire import Refused
-from feddiv.federation.workspace import Workspace
-from feddiv.files import write_bytes, write_text
-from feddiv.flower.holdings import Held, Holdings
+from feddiv.flower.seats import MOST_CLIENTS
+from feddiv.flower.site_data import Held, SiteData
 from feddiv.methods.contract import Assessment, Message, Reply
 from feddiv.nets.compute import find_device
 from feddiv.presets import toml_tree
-from feddiv.randomness import Streams
 
 TOKEN = re.compile(r"[0-9a-f]{8,64}")
 VERSION = re.compile(r"[0-9]{6}-[0-9]{4}-[0-9]{1,6}")
@@ -54,7 +54,7 @@ class Site:
     """
 
     folder: Path
-    holdings: Holdings
+    holdings: SiteData
     net: Callable[[], nn.Module] | None = None
     nets: tuple[str, ...] = ()
 
@@ -71,7 +71,7 @@ class Site:
             traceback.print_exc()  # for the site; what it says may be about its data
             return problem_records(f"failed ({type(problem).__name__}): its log says why")
 
-    def _answered(self, task: Task, message: Message) -> RecordDict:
+    def _answered(self, task: SiteTask, message: Message) -> RecordDict:
         if task.software != SOFTWARE:
             raise UserError(f"has feddiv {SOFTWARE}, the server {task.software}: install the same")
         experiment = self._experiment(task.experiment)

@@ -12,20 +12,20 @@ from flwr.serverapp import strategy as flower
 from flwr.supercore.logger import log
 from torch import nn
 
-from feddiv.config import Experiment, Overrides, load_experiment, parsed
-from feddiv.errors import UserError
-from feddiv.federation.contract import Federation
-from feddiv.files import Unreadable, load_tensors, save_tensors
-from feddiv.flower.server import Lines, on_grid
-from feddiv.learning.average import StateDict, Weights
-from feddiv.randomness import Streams
+from feddiv.config.experiment import Experiment, Overrides, load_experiment, parsed
+from feddiv.core.arrays import StateDict, Weights
+from feddiv.core.errors import UserError
+from feddiv.core.files import Unreadable, load_tensors, save_tensors
+from feddiv.core.randomness import Streams
+from feddiv.federation.federation import Federation
+from feddiv.flower.serverapp import Lines, on_grid
 from feddiv.runs.evaluate import HeldOutEvaluation
 from feddiv.runs.experiment import resume_experiment, run_experiment
 from feddiv.runs.loop import Record
 from feddiv.runs.model import by_model
 from feddiv.runs.prepare import Prepared
-from feddiv.runs.record import RunFolder
 from feddiv.runs.run import Carrier, Run
+from feddiv.runs.run_folder import RunFolder
 
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 HEAD = ("turn", "round", "stage")

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-StateDict = dict[str, Tensor]
-Weights = dict[str, StateDict]  # a named set of models
+from feddiv.core.arrays import StateDict, Weights
 
 
 def copied(weights: Weights) -> Weights:

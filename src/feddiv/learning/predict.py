@@ -7,8 +7,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from feddiv.core.errors import Diverged
 from feddiv.data import Samples
-from feddiv.errors import Diverged
 
 CHUNK = 250
 Forward = Callable[[Mapping[str, nn.Module], Tensor], Tensor]

@@ -5,8 +5,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from feddiv.core.randomness import Streams
 from feddiv.learning.train import Batch, MixUp, Selection
-from feddiv.randomness import Streams
 
 
 class Anchor:

@@ -3,10 +3,8 @@
 from dataclasses import asdict, dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
+from feddiv.core.arrays import Array, Mask
 
 
 @dataclass(frozen=True)

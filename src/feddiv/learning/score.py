@@ -5,7 +5,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from feddiv.core.arrays import Array
+
 ScoreName = Literal["cross_entropy", "bounded", "log_odds"]
 
 LOG_ODDS_CLIP = 8.0

@@ -9,9 +9,9 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from feddiv.core.options import Options
+from feddiv.core.randomness import Streams
 from feddiv.data import Samples
-from feddiv.options import Options
-from feddiv.randomness import Streams
 
 
 class TrainOptions(Options):

@@ -14,13 +14,15 @@ from itertools import count
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
-from feddiv.learning.average import RunningMean, StateDict, Weights
+from feddiv.core.arrays import Array, StateDict, Weights
+from feddiv.core.randomness import Streams
+from feddiv.learning.average import RunningMean
 from feddiv.learning.predict import predict_global
 from feddiv.learning.score import label_scores
 from feddiv.learning.train import cross_entropy, everything, train
+from feddiv.methods.common import DIVERGENCE, trained_reply
 from feddiv.methods.contract import (
     Client,
     Declared,
@@ -35,10 +37,6 @@ from feddiv.methods.contract import (
     Reply,
     Visit,
 )
-from feddiv.methods.parts import DIVERGENCE, trained_reply
-from feddiv.randomness import Streams
-
-Array = npt.NDArray[np.float64]
 
 # Logits are float32, so a cross-entropy is less than the way from one end of them to the other.
 LOSS = {"loss": Declared((), low=0.0, high=2 * float(np.finfo(np.float32).max), metric=True)}

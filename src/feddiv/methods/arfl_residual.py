@@ -15,17 +15,15 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from feddiv.learning.average import RunningMean, StateDict, copied, floating
+from feddiv.core.arrays import Array, StateDict
+from feddiv.core.randomness import Streams
+from feddiv.learning.average import RunningMean, copied, floating
 from feddiv.learning.train import cross_entropy, everything, train
 from feddiv.methods.averaging import Averaging, AveragingState
+from feddiv.methods.common import trained_reply
 from feddiv.methods.contract import Client, Exchange, Message, MethodOptions, Replies, Visit
-from feddiv.methods.parts import trained_reply
-from feddiv.randomness import Streams
-
-Array = npt.NDArray[np.float64]
 
 FEWEST = 3  # models: a line goes through any two
 STRICTNESS = 2.0  # lambda: confidence is full up to about lambda sqrt(2 / m) spreads

@@ -4,7 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from feddiv.learning.average import RunningMean, StateDict, Weights
+from feddiv.core.arrays import StateDict, Weights
+from feddiv.core.randomness import Streams
+from feddiv.learning.average import RunningMean
+from feddiv.methods.common import DIVERGENCE
 from feddiv.methods.contract import (
     Declared,
     Exchange,
@@ -15,8 +18,6 @@ from feddiv.methods.contract import (
     Payload,
     Replies,
 )
-from feddiv.methods.parts import DIVERGENCE
-from feddiv.randomness import Streams
 
 M = TypeVar("M")
 

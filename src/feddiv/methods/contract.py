@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
+from feddiv.core.arrays import StateDict, Weights
+from feddiv.core.errors import Diverged
+from feddiv.core.options import Options
+from feddiv.core.randomness import Streams
 from feddiv.data import Samples
-from feddiv.errors import Diverged
-from feddiv.learning.average import StateDict, Weights
 from feddiv.learning.predict import predict
 from feddiv.learning.train import TrainOptions
-from feddiv.methods.shelf import MemoryShelf, Shelf
-from feddiv.options import Options
-from feddiv.randomness import Streams
+from feddiv.methods.model_store import ModelsInMemory, ModelStore
 
 Payload = dict[str, npt.NDArray[np.float64]]
 Diary = dict[str, Any]  # plain numbers, strings and lists: it becomes a line of JSON
@@ -236,7 +236,7 @@ class Method(ABC, Generic[S, M]):
     variants: ClassVar[Mapping[str, Variant]] = {"default": Variant("the method itself")}
     without_warmup: ClassVar[str | None] = None  # what it would be then, if no longer itself
     judges_unseen: ClassVar[bool] = False  # whether `assess` can judge what was never trained on
-    State: ClassVar[Any]  # S and M of `class Name(Method[S, M])`: plain trees (feddiv.trees)
+    State: ClassVar[Any]  # S and M of `class Name(Method[S, M])`: plain trees (feddiv.core.trees)
     Memory: ClassVar[Any]
 
     def __init_subclass__(cls) -> None:
@@ -254,7 +254,7 @@ class Method(ABC, Generic[S, M]):
         self.options = options
         self.training = training
         self.budget = budget
-        self.shelf: Shelf = MemoryShelf()  # whoever runs the method may give it another
+        self.model_store: ModelStore = ModelsInMemory()  # a run may give another
 
     def stages(self) -> tuple[Stage, ...]:
         """How the budget is spent; by default all of it in plain rounds."""

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+from feddiv.core.randomness import Streams
 from feddiv.learning.train import MixUp, cross_entropy, everything, train
 from feddiv.methods.averaging import Averaging
+from feddiv.methods.common import trained_reply
 from feddiv.methods.contract import Client, Message, MethodOptions, Variant, Visit
-from feddiv.methods.parts import trained_reply
-from feddiv.randomness import Streams
 
 
 class FedAvgOptions(MethodOptions):

@@ -9,12 +9,12 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor, nn
 
+from feddiv.core.randomness import Streams
 from feddiv.learning.proximal import Anchor
 from feddiv.learning.train import Batch, cross_entropy, everything, train
 from feddiv.methods.averaging import Averaging
+from feddiv.methods.common import trained_reply
 from feddiv.methods.contract import Client, Message, MethodOptions, Visit
-from feddiv.methods.parts import trained_reply
-from feddiv.randomness import Streams
 
 
 class FedProxOptions(MethodOptions):

@@ -15,11 +15,20 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from feddiv.learning.average import RunningMean, StateDict, Weights
+from feddiv.core.arrays import Array, StateDict, Weights
+from feddiv.core.randomness import Streams
+from feddiv.learning.average import RunningMean
 from feddiv.learning.predict import predict_global, predict_local
 from feddiv.learning.score import minmax
+from feddiv.learning.small_loss import trust
 from feddiv.learning.train import Selection, cross_entropy, everything, sgd, train
-from feddiv.learning.trust import trust
+from feddiv.methods.common import (
+    DIVERGENCE,
+    copy_of,
+    flagged_diary,
+    trained_reply,
+    warmed_up,
+)
 from feddiv.methods.contract import (
     Assessment,
     Client,
@@ -35,17 +44,8 @@ from feddiv.methods.contract import (
     Stage,
     Visit,
 )
-from feddiv.methods.parts import (
-    DIVERGENCE,
-    copy_of,
-    flagged_diary,
-    trained_reply,
-    warmed_up,
-)
 from feddiv.nets import Net
-from feddiv.randomness import Streams
 
-Array = npt.NDArray[np.float64]
 TINY = 1e-12  # where nobody is reliable, all count the same
 
 
@@ -115,7 +115,7 @@ class FedRN(Method[FedRNState, FedRNMemory]):
         chosen = others[: self.options.neighbours] if client in scores else []
         nets: Weights = {"net": state.net}
         for place, other in enumerate(chosen):
-            nets[f"neighbour {place}"] = self.shelf.get(state.models[other])
+            nets[f"neighbour {place}"] = self.model_store.get(state.models[other])
         own = scores.get(client, 1.0)
         payload: Payload = {"reliability": np.array([own, *(scores[other] for other in chosen)])}
         return Message("train", nets, payload)
@@ -130,7 +130,7 @@ class FedRN(Method[FedRNState, FedRNMemory]):
                 continue
             total.add(reply.weights, reply.samples)
             label = f"server-{reply.client:06d}"
-            models[reply.client] = self.shelf.put(label, reply.weights["net"])
+            models[reply.client] = self.model_store.put(label, reply.weights["net"])
             expertise[reply.client] = float(reply.payload["expertise"])
             probes[reply.client] = np.asarray(reply.payload["probe"], np.float64)
         mean = total.mean()

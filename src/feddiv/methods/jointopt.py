@@ -17,8 +17,10 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from feddiv.core.randomness import Streams
 from feddiv.learning.train import Batch, Selection, entropy_loss, prior_loss, train
 from feddiv.methods.averaging import Averaging
+from feddiv.methods.common import trained_reply
 from feddiv.methods.contract import (
     Assessment,
     Client,
@@ -30,8 +32,6 @@ from feddiv.methods.contract import (
     Variant,
     Visit,
 )
-from feddiv.methods.parts import trained_reply
-from feddiv.randomness import Streams
 
 Array32 = npt.NDArray[np.float32]
 

@@ -3,18 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
 from feddiv.methods.arfl_auto import ArflAuto
 from feddiv.methods.arfl_residual import ArflResidual
 from feddiv.methods.contract import Method
-from feddiv.methods.dividemix import DivideMix
+from feddiv.methods.dividemix.dividemix import DivideMix
 from feddiv.methods.fedavg import FedAvg
-from feddiv.methods.fedcorr import FedCorr
-from feddiv.methods.feddiv import FedDiv
+from feddiv.methods.fedcorr.fedcorr import FedCorr
+from feddiv.methods.feddiv.feddiv import FedDiv
 from feddiv.methods.fedprox import FedProx
 from feddiv.methods.fedrn import FedRN
 from feddiv.methods.jointopt import JointOpt
-from feddiv.methods.rofl import RoFL
+from feddiv.methods.rofl.rofl import RoFL
 
 METHODS: dict[str, type[Method[Any, Any]]] = {
     method.name: method

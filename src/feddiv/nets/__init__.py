@@ -6,14 +6,14 @@ import torch
 from pydantic import Field, field_validator
 from torch import Tensor, nn
 
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
+from feddiv.core.options import GivenPath, Options
 from feddiv.nets.cnn import CNN
 from feddiv.nets.foreign import ForeignNet, import_net, in_one_line, with_features_and_head
 from feddiv.nets.mlp import MLP
 from feddiv.nets.net import Build, Net, NetSpec, Stem, use_channels_last
 from feddiv.nets.resnet import RESNETS, stem_of
 from feddiv.nets.weights import read_weights, start_from, unwrapped, weights_sha256
-from feddiv.options import GivenPath, Options
 
 __all__ = ["NETS", "ForeignNet", "ModelOptions", "Net", "NetSpec", "build_net", "find_net"]
 

@@ -7,7 +7,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
 from feddiv.nets.net import Net, NetSpec
 
 

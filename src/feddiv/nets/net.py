@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
 
 
 class Net(nn.Module):

@@ -8,8 +8,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
 
-from feddiv.data.pickles import read_torch_weights
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
+from feddiv.data.published.pickles import read_torch_weights
 
 NAMED = 20  # keys of each kind that an error lists
 WRAPPER = "module."  # by torch.nn.DataParallel

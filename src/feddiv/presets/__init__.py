@@ -5,7 +5,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from feddiv.errors import UserError
+from feddiv.core.errors import UserError
 
 
 def presets() -> dict[str, str]:

@@ -9,8 +9,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from feddiv.errors import UserError
-from feddiv.printable import shown
+from feddiv.core.errors import UserError
+from feddiv.core.terminal import shown
 from feddiv.report.holdings import Holdings
 from feddiv.report.picture import BLUE, INK, RIVALS, VERMILLION
 

@@ -12,12 +12,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from feddiv.learning.filter import FilterOptions, NoiseFilter
-from feddiv.learning.mixture import Mixture
+from feddiv.core.arrays import Array
+from feddiv.learning.gaussian_mixture import Mixture
+from feddiv.methods.feddiv.filter import FilterOptions, NoiseFilter
 from feddiv.runs.experiment import title
 from feddiv.runs.run import Run
-
-Array = npt.NDArray[np.float64]
 
 # Okabe and Ito's colours, which the colour-blind can tell apart.
 BLUE, VERMILLION = "#0072B2", "#D55E00"

@@ -15,12 +15,12 @@ from typing import Any
 
 from torch import Tensor
 
-from feddiv.errors import UserError
-from feddiv.federation.contract import Federation
-from feddiv.federation.memory import CHECKSUM
-from feddiv.files import Unreadable, load_tensors, save_tensors, tensors_hash
+from feddiv.core.errors import UserError
+from feddiv.core.files import Unreadable, load_tensors, save_tensors, tensors_hash
+from feddiv.core.trees import NotATree, Tensors, assemble, dismantle
+from feddiv.federation.client_memory import CHECKSUM
+from feddiv.federation.federation import Federation
 from feddiv.runs.loop import Cut, Tally
-from feddiv.trees import NotATree, Tensors, assemble, dismantle
 
 HEADER = "feddiv-checkpoint"
 VERSION = 2

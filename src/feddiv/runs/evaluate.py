@@ -8,16 +8,16 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from feddiv.config.sections import EvaluationOptions, HeldOut
+from feddiv.core.errors import Diverged
+from feddiv.core.randomness import Streams
 from feddiv.data import Dataset
-from feddiv.data.held_out import most_held_out
-from feddiv.errors import Diverged
-from feddiv.federation.contract import Absence, Federation
-from feddiv.federation.wire import Refused, check_reply, message_bytes, reply_bytes
+from feddiv.data.draw.held_out import most_held_out
+from feddiv.federation.federation import Absence, Federation
+from feddiv.federation.reply_check import Refused, check_reply, message_bytes, reply_bytes
 from feddiv.learning.score import log_softmax
 from feddiv.methods.contract import Diary, Method
-from feddiv.methods.examine import KIND, Examined, declares, examination
-from feddiv.randomness import Streams
-from feddiv.sections import EvaluationOptions, HeldOut
+from feddiv.methods.held_out_counts import KIND, Examined, declares, examination
 
 Note = Callable[[dict[str, Any]], None]
 

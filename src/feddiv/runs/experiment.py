@@ -6,22 +6,22 @@ from pathlib import Path
 
 from torch import nn
 
-from feddiv.config import Experiment, changed_options, load_experiment, validated
-from feddiv.data import Dataset, Draw, Teller
-from feddiv.dotted import flat
-from feddiv.errors import TooFew, UserError
-from feddiv.learning.average import Weights
+from feddiv.config.experiment import Experiment, changed_options, load_experiment, validated
+from feddiv.core.arrays import Weights
+from feddiv.core.dotted import flat
+from feddiv.core.errors import TooFew, UserError
+from feddiv.data import Dataset, DataWatcher, Draw
 from feddiv.methods.registry import full_name
 from feddiv.runs.loop import Record
 from feddiv.runs.prepare import Prepared, fitted, prepare
-from feddiv.runs.record import RunFolder
 from feddiv.runs.recorder import checkpoints_of
 from feddiv.runs.run import Carrier, Run, execute, finished_run
+from feddiv.runs.run_folder import RunFolder
 
 PATIENCE = ("federation.", "checkpoint.", "description")  # what may change when a run goes on
 
 
-class Watcher(Teller):
+class Watcher(DataWatcher):
     """Somebody who is told how the runs go on; this one does not care."""
 
     def opens(self, path: Path) -> None:
@@ -63,7 +63,7 @@ def run_experiment(
     are data that no source loads, `carrier` who carries the messages if not this machine, `net`
     makes a net that the caller brings.
     """
-    main = prepare(experiment, teller=watcher, brought=brought, net=net)
+    main = prepare(experiment, watcher=watcher, brought=brought, net=net)
     rivals = {
         name: (fitted(rival, main.dataset, main.draw, net=net), folder.inside("against", name))
         for name, rival in rivals_of(main.experiment).items()

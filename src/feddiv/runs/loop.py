@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from feddiv.errors import Diverged
-from feddiv.federation.contract import Absence, Federation
-from feddiv.federation.wire import Refused, check_reply, message_bytes, reply_bytes
-from feddiv.learning.average import Weights
+from feddiv.core.arrays import Weights
+from feddiv.core.errors import Diverged
+from feddiv.core.randomness import Streams
+from feddiv.federation.federation import Absence, Federation
+from feddiv.federation.reply_check import Refused, check_reply, message_bytes, reply_bytes
 from feddiv.methods.contract import Exchange, Facts, Method, Moment, Reply
-from feddiv.randomness import Streams
 from feddiv.runs.evaluate import Evaluation
 from feddiv.runs.journal import Seen, client_line, round_line
 

@@ -10,11 +10,11 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from feddiv.core.arrays import StateDict, Weights
+from feddiv.core.errors import UserError
+from feddiv.core.files import Unreadable, load_tensors, save_tensors, tensors_hash
 from feddiv.data import Augment, Transform
 from feddiv.data.transform import AsTheyAre
-from feddiv.errors import UserError
-from feddiv.files import Unreadable, load_tensors, save_tensors, tensors_hash
-from feddiv.learning.average import StateDict, Weights
 from feddiv.learning.predict import CHUNK
 from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Budget

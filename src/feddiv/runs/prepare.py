@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 
 from torch import nn
 
-from feddiv.config import Experiment
-from feddiv.data import Dataset, Draw, Teller, load_dataset, make_draw
-from feddiv.data.held_out import check_share, with_held_out
-from feddiv.data.recipe import check_recipe
-from feddiv.errors import UserError
+from feddiv.config.experiment import Experiment
+from feddiv.config.sections import HeldOut
+from feddiv.core.errors import UserError
+from feddiv.core.randomness import Streams
+from feddiv.data import Dataset, DataWatcher, Draw, load_dataset, make_draw
+from feddiv.data.draw.held_out import check_share, with_held_out
+from feddiv.data.draw.recipe import check_recipe
 from feddiv.federation.workspace import Workspace
 from feddiv.nets.compute import find_device
-from feddiv.randomness import Streams
-from feddiv.sections import HeldOut
 
 
 @dataclass(frozen=True)
@@ -34,38 +34,38 @@ class Prepared:
 def prepare(
     experiment: Experiment,
     draw: Draw | None = None,
-    teller: Teller | None = None,
+    watcher: DataWatcher | None = None,
     brought: Dataset | None = None,
     net: Callable[[], nn.Module] | None = None,
 ) -> Prepared:
     """Everything that can go wrong before a run, before anything is written.
 
     `draw` is that of a run to go on with, `brought` data that no source loads, `net` makes a net
-    that the caller brings; `teller` is told how the data is made ready.
+    that the caller brings; `watcher` is told how the data is made ready.
     """
     begun = draw is not None
     if not begun:
         experiment = experiment.model_copy(update={"model": experiment.model.pinned()})
-    return fitted(experiment, *drawn(experiment, draw, teller, brought), begun=begun, net=net)
+    return fitted(experiment, *drawn(experiment, draw, watcher, brought), begun=begun, net=net)
 
 
 def drawn(
     experiment: Experiment,
     draw: Draw | None = None,
-    teller: Teller | None = None,
+    watcher: DataWatcher | None = None,
     brought: Dataset | None = None,
 ) -> tuple[Dataset, Draw]:
     """The data as clients see it, and who holds what under which labels."""
     streams, clients = Streams(experiment.seed), experiment.clients.count
     with_test = not isinstance(experiment.evaluation, HeldOut)
-    dataset = load_dataset(experiment.data, streams, teller, with_test=with_test, brought=brought)
+    dataset = load_dataset(experiment.data, streams, watcher, with_test=with_test, brought=brought)
     partition, noise = experiment.partition, experiment.noise
     if draw is not None:
         pass
     elif experiment.data.source == "sites":
         draw = _drawn_elsewhere(experiment, dataset)
     elif experiment.data.draw is None:
-        draw = make_draw(dataset, partition, noise, clients, streams, teller)
+        draw = make_draw(dataset, partition, noise, clients, streams, watcher)
     else:
         draw = Draw.load(experiment.data.draw)
         if draw.recipe:
@@ -77,7 +77,7 @@ def drawn(
             )
     draw.check(dataset)
     draw = _kept_out(draw.bound_to(dataset), experiment, streams)
-    dataset = noise.shown(dataset, draw.foreign, teller)
+    dataset = noise.shown(dataset, draw.foreign, watcher)
     if draw.foreign is not None:  # its images are in the data set now
         draw = replace(draw, foreign=replace(draw.foreign, images=None))
     return dataset, draw

@@ -4,13 +4,13 @@ import hashlib
 import time
 from collections.abc import Callable
 
-from feddiv.federation.contract import Federation
-from feddiv.learning.average import Weights
+from feddiv.core.arrays import Weights
+from feddiv.federation.federation import Federation
 from feddiv.runs.checkpoint import Checkpoint, Checkpoints, Standing
 from feddiv.runs.evaluate import comparable
 from feddiv.runs.loop import Cut, Record
 from feddiv.runs.prepare import Prepared
-from feddiv.runs.record import RunFolder
+from feddiv.runs.run_folder import RunFolder
 
 
 class Recorder:

@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from feddiv.config import Experiment
-from feddiv.errors import UserError
-from feddiv.federation.contract import Federation
+from feddiv.config.experiment import Experiment
+from feddiv.core.arrays import Weights
+from feddiv.core.errors import UserError
+from feddiv.core.interrupts import handled
+from feddiv.core.randomness import Streams
+from feddiv.federation.client_memory import ModelFiles
+from feddiv.federation.federation import Federation
 from feddiv.federation.in_process import InProcess
-from feddiv.federation.memory import FileShelf
-from feddiv.federation.workers import Workers, usable_workers
-from feddiv.interrupts import handled
-from feddiv.learning.average import Weights
-from feddiv.randomness import Streams
+from feddiv.federation.worker_pool import Workers, usable_workers
 from feddiv.runs.checkpoint import FOLDER, NETS, Checkpoint
 from feddiv.runs.evaluate import evaluation_of
 from feddiv.runs.loop import Loop, Record
 from feddiv.runs.model import model_hash
 from feddiv.runs.prepare import Prepared
-from feddiv.runs.record import RunFolder
 from feddiv.runs.recorder import Recorder
+from feddiv.runs.run_folder import RunFolder
 from feddiv.runs.summary import Closing, summarise
 
 Listener = Callable[[Record, Weights], None]
@@ -79,7 +79,7 @@ def execute(
     """
     experiment = prepared.experiment
     method = prepared.workspace.method
-    method.shelf = FileShelf(folder.path / FOLDER / NETS)
+    method.model_store = ModelFiles(folder.path / FOLDER / NETS)
     carried = (carrier or on_this_machine(workers))(prepared, folder)
     with handled(), closing(carried) as federation:
         recorder = Recorder(prepared, folder, federation, listener)

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from feddiv.config import Experiment, changed_options
+from feddiv.config.experiment import Experiment, changed_options
+from feddiv.config.sections import HeldOut
 from feddiv.data import Draw
-from feddiv.federation.contract import Totals
+from feddiv.federation.federation import Totals
 from feddiv.learning.quality import filter_quality
 from feddiv.methods.contract import Assessment
 from feddiv.runs.evaluate import comparable
-from feddiv.sections import HeldOut
 
 
 @dataclass(frozen=True)

@@ -8,25 +8,25 @@ from typing import Final
 import numpy as np
 import torch
 
-from feddiv.data.images.catalogue import Catalogue, Images, some
+from feddiv.core.errors import UserError
+from feddiv.data.dataset import Dataset, Split
+from feddiv.data.images.listing import ImageListing, Images, some
 from feddiv.data.images.pixel_store import Pixels, PixelStore
-from feddiv.data.places import cache_folder
+from feddiv.data.published.places import cache_folder
 from feddiv.data.statistics import counted_statistics
-from feddiv.data.store import Dataset, Split
-from feddiv.data.teller import Teller
-from feddiv.errors import UserError
+from feddiv.data.watcher import DataWatcher
 
 ALWAYS_FORGIVEN: Final = 10  # unreadable images; beyond that, a tenth
 DIM: Final = 1 / 8  # images of 16 bits none of which is brighter hold fewer bits than they say
 
 
-def assembled(catalogue: Catalogue, teller: Teller) -> Dataset:
+def assembled(catalogue: ImageListing, watcher: DataWatcher) -> Dataset:
     """Read the images, or find that they have been read before, and put the data set together."""
     size, channels, margin = catalogue.size, catalogue.channels, catalogue.margin
     stores = {"training images": PixelStore(catalogue.train.images, size + margin, channels)}
     if len(catalogue.test):
         stores["test images"] = PixelStore(catalogue.test.images, size, channels)
-    _make(stores, teller, size, margin)
+    _make(stores, watcher, size, margin)
     train, *tests = (store.opened() for store in stores.values())
     test = tests[0] if tests else Pixels.none(size, channels)
     read = {
@@ -34,12 +34,12 @@ def assembled(catalogue: Catalogue, teller: Teller) -> Dataset:
         "test images": (catalogue.test.images, test),
     }
     if catalogue.split_here:  # which of them fell to test is no fault of theirs
-        _judge("images", list(read.values()), teller)
+        _judge("images", list(read.values()), watcher)
     else:
         for what, part in read.items():
-            _judge(what, [part], teller)
+            _judge(what, [part], watcher)
     for what, (_, pixels) in read.items():
-        _warn_if_dim(what, pixels, teller)
+        _warn_if_dim(what, pixels, watcher)
 
     catalogue = catalogue.chosen(train.kept).chosen_test(test.kept)
     clients, holder = _clients(catalogue)
@@ -60,7 +60,7 @@ def assembled(catalogue: Catalogue, teller: Teller) -> Dataset:
     )
 
 
-def _make(stores: dict[str, PixelStore], teller: Teller, size: int, margin: int) -> None:
+def _make(stores: dict[str, PixelStore], watcher: DataWatcher, size: int, margin: int) -> None:
     missing = {what: store for what, store in stores.items() if not store.ready}
     if not missing:
         return
@@ -76,18 +76,18 @@ def _make(stores: dict[str, PixelStore], teller: Teller, size: int, margin: int)
         )
     stored = size + margin
     more = f" (training images {stored}x{stored})" if margin else ""
-    teller.note(
+    watcher.note(
         f"{count:,} images are resized to {size}x{size} pixels{more}, once: {_bytes(needed)} in "
         f"{place}"
     )
     try:
         for what, store in missing.items():
-            store.make(teller, what)
+            store.make(watcher, what)
     except OSError as error:
         raise UserError(f"{place}: cannot be written ({error.strerror or error})") from None
 
 
-def _judge(what: str, parts: Sequence[tuple[Images, Pixels]], teller: Teller) -> None:
+def _judge(what: str, parts: Sequence[tuple[Images, Pixels]], watcher: DataWatcher) -> None:
     """A few images that cannot be read are left out and named; many are no accident."""
     bad = [
         f"{images.name(row)}: {reason}"
@@ -100,18 +100,18 @@ def _judge(what: str, parts: Sequence[tuple[Images, Pixels]], teller: Teller) ->
     which = f"{len(bad):,} of {listed:,} ({some(bad)})"
     if len(bad) > max(ALWAYS_FORGIVEN, listed // 10):
         raise UserError(f"{what} that cannot be read are more than a tenth: {which}")
-    teller.note(f"{what} that cannot be read, left out: {which}")
+    watcher.note(f"{what} that cannot be read, left out: {which}")
 
 
-def _warn_if_dim(what: str, pixels: Pixels, teller: Teller) -> None:
+def _warn_if_dim(what: str, pixels: Pixels, watcher: DataWatcher) -> None:
     if pixels.reach is not None and pixels.reach < DIM:
-        teller.note(
+        watcher.note(
             f"{what} of more than 8 bits use no more than {pixels.reach:.1%} of their range and "
             "become nearly black: spread their values over all 16 bits"
         )
 
 
-def _clients(catalogue: Catalogue) -> tuple[tuple[str, ...], torch.Tensor | None]:
+def _clients(catalogue: ImageListing) -> tuple[tuple[str, ...], torch.Tensor | None]:
     """The clients that have samples left, numbered without gaps."""
     if catalogue.holder is None:
         return (), None

@@ -14,11 +14,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from feddiv.data.images.catalogue import NOT_THERE, Images
+from feddiv.core.errors import UserError
+from feddiv.core.interrupts import left_to_parent
+from feddiv.data.images.listing import NOT_THERE, Images
 from feddiv.data.images.pixels import pixels_and_reach
 from feddiv.data.statistics import value_counts
-from feddiv.errors import UserError
-from feddiv.interrupts import left_to_parent
 
 BLOCK: Final = 64  # images that a process decodes at a time
 AHEAD: Final = 4  # blocks per process that may be under way

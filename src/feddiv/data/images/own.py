@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from typing import Final
 
-from feddiv.data.images.catalogue import Catalogue, Listed
-from feddiv.data.options import DataOptions
-from feddiv.data.splitting import Rows, some_held_out
+from feddiv.core.arrays import Rows
+from feddiv.data.data_options import DataOptions
+from feddiv.data.images.listing import ImageListing, Listed
+from feddiv.data.test_split import some_held_out
 from feddiv.data.transform import Augment
 
 SIZE: Final = 64  # where data.size does not say
 
 
-def own_catalogue(
+def own_listing(
     name: str,
     options: DataOptions,
     where: str,
@@ -24,7 +25,7 @@ def own_catalogue(
     holder: Rows | None = None,
     split_here: bool = False,
     notes: Sequence[str] = (),
-) -> Catalogue:
+) -> ImageListing:
     """Images of a source; without test images some are held out, and judged by the truth if known.
 
     `where` names the data in errors, `split_here` is for a source that has held them out itself.
@@ -36,7 +37,7 @@ def own_catalogue(
         truth, holder = (None if each is None else each[kept] for each in (truth, holder))
         split_here = True
     size = options.size or SIZE
-    return Catalogue(
+    return ImageListing(
         name=name,
         classes=classes,
         train=train,

@@ -23,12 +23,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from feddiv.data.images.catalogue import Images
+from feddiv.core.errors import UserError
+from feddiv.core.files import Lock, settle, write_json
 from feddiv.data.images.decode import Decoder, blocks, farthest
-from feddiv.data.places import cache_folder
-from feddiv.data.teller import Teller
-from feddiv.errors import UserError
-from feddiv.files import Lock, settle, write_json
+from feddiv.data.images.listing import Images
+from feddiv.data.published.places import cache_folder
+from feddiv.data.watcher import DataWatcher
 
 VERSION: Final = 2  # of the rules by which a file becomes pixels
 SAVED_EVERY: Final = 15.0  # seconds between notes of how far it is
@@ -124,19 +124,19 @@ class PixelStore:
         inputs = flat.view(rows, self.side, self.side, self.channels)
         return Pixels(inputs, pages, kept, about.unreadable, about.counts, about.reach)
 
-    def make(self, teller: Teller, what: str) -> None:
+    def make(self, watcher: DataWatcher, what: str) -> None:
         """Decode what is not there yet; one process does so, others wait for it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         lock, told = Lock.of(self.folder), False
         while lock is None:
             if not told:
-                teller.note(f"another process is reading the same {what}: waiting for it")
+                watcher.note(f"another process is reading the same {what}: waiting for it")
                 told = True
             time.sleep(0.2)
             lock = Lock.of(self.folder)
         try:
             if not self.ready:
-                self._write(lambda done: teller.prepares(what, done, len(self.images)))
+                self._write(lambda done: watcher.prepares(what, done, len(self.images)))
         finally:
             lock.release()
 

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from feddiv.data.noise.contract import Corruption, Foreign, NoiseOptions
 from feddiv.data.noise.human import Human
 from feddiv.data.noise.instance import Instance
 from feddiv.data.noise.labels import NoNoise, Pair, Symmetric
 from feddiv.data.noise.mixed import KINDS, Mixed
+from feddiv.data.noise.noise_options import Corruption, Foreign, NoiseOptions
 from feddiv.data.noise.open_set import OpenSet
 
 NOISES: Final[dict[str, type[NoiseOptions]]] = {**KINDS, "mixed": Mixed}

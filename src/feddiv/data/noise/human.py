@@ -4,12 +4,13 @@ from typing import Literal
 
 import numpy as np
 
-from feddiv.data.cifar_n import KEYS, read_human_labels
-from feddiv.data.noise.contract import Corruption, Labels, NoiseOptions, Parts, labels_of
-from feddiv.data.store import Dataset
-from feddiv.data.teller import Teller
-from feddiv.errors import UserError
-from feddiv.options import GivenPath
+from feddiv.core.arrays import Labels, Parts
+from feddiv.core.errors import UserError
+from feddiv.core.options import GivenPath
+from feddiv.data.dataset import Dataset
+from feddiv.data.noise.noise_options import Corruption, NoiseOptions, labels_of
+from feddiv.data.published.cifar_n import KEYS, read_human_labels
+from feddiv.data.watcher import DataWatcher
 
 
 class Human(NoiseOptions):
@@ -33,7 +34,7 @@ class Human(NoiseOptions):
         dataset: Dataset,
         parts: Parts,
         rng: np.random.Generator,
-        teller: Teller | None = None,
+        watcher: DataWatcher | None = None,
     ) -> Corruption:
         """The people's labels; a client's level is the share of wrong ones among its own."""
         theirs = self.aligned(dataset)

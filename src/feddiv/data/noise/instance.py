@@ -11,14 +11,13 @@ import numpy.typing as npt
 import torch
 from pydantic import Field
 
-from feddiv.data.noise.contract import Corruption, LevelOptions, Parts, labels_of
-from feddiv.data.store import Dataset
-from feddiv.data.teller import Teller
+from feddiv.core.arrays import Array, Parts
+from feddiv.data.dataset import Dataset
+from feddiv.data.noise.noise_options import Corruption, LevelOptions, labels_of
+from feddiv.data.watcher import DataWatcher
 
 MOST_ROWS: Final = 1024
 MOST_BYTES: Final = 1 << 26
-
-Array = npt.NDArray[np.float64]
 
 
 class Instance(LevelOptions):
@@ -37,7 +36,7 @@ class Instance(LevelOptions):
         dataset: Dataset,
         parts: Parts,
         rng: np.random.Generator,
-        teller: Teller | None = None,
+        watcher: DataWatcher | None = None,
     ) -> Corruption:
         """A sample x of class y keeps it with 1-q; else softmax(x w_y) over the others decides.
 

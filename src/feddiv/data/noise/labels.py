@@ -6,17 +6,11 @@ from typing import Final, Literal
 import numpy as np
 from pydantic import Field, field_validator
 
-from feddiv.data.noise.contract import (
-    Corruption,
-    Labels,
-    LevelOptions,
-    NoiseOptions,
-    Parts,
-    labels_of,
-)
-from feddiv.data.store import Dataset
-from feddiv.data.teller import Teller
-from feddiv.errors import UserError
+from feddiv.core.arrays import Labels, Parts
+from feddiv.core.errors import UserError
+from feddiv.data.dataset import Dataset
+from feddiv.data.noise.noise_options import Corruption, LevelOptions, NoiseOptions, labels_of
+from feddiv.data.watcher import DataWatcher
 
 # Classes of CIFAR-10 that people mix up (Patrini et al., CVPR 2017).
 CIFAR10: Final = {
@@ -43,7 +37,7 @@ class NoNoise(NoiseOptions):
         dataset: Dataset,
         parts: Parts,
         rng: np.random.Generator,
-        teller: Teller | None = None,
+        watcher: DataWatcher | None = None,
     ) -> Corruption:
         """A copy of the labels, level 0 everywhere."""
         return Corruption(labels_of(dataset), np.zeros(len(parts)), ("none",) * len(parts))
@@ -64,7 +58,7 @@ class Symmetric(LevelOptions):
         dataset: Dataset,
         parts: Parts,
         rng: np.random.Generator,
-        teller: Teller | None = None,
+        watcher: DataWatcher | None = None,
     ) -> Corruption:
         """Each sample is corrupted on its own.
 
@@ -105,7 +99,7 @@ class Pair(LevelOptions):
         dataset: Dataset,
         parts: Parts,
         rng: np.random.Generator,
-        teller: Teller | None = None,
+        watcher: DataWatcher | None = None,
     ) -> Corruption:
         """Each sample of a class that can turn does so on its own, with probability delta_k."""
         turned = self.turned(dataset.classes)

@@ -7,14 +7,15 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator
 
-from feddiv.data.noise.contract import Corruption, Foreign, NoiseOptions, Parts, labels_of
+from feddiv.core.arrays import Parts
+from feddiv.core.errors import UserError
+from feddiv.data.dataset import Dataset
 from feddiv.data.noise.human import Human
 from feddiv.data.noise.instance import Instance
 from feddiv.data.noise.labels import NoNoise, Pair, Symmetric
+from feddiv.data.noise.noise_options import Corruption, Foreign, NoiseOptions, labels_of
 from feddiv.data.noise.open_set import OpenSet
-from feddiv.data.store import Dataset
-from feddiv.data.teller import Teller
-from feddiv.errors import UserError
+from feddiv.data.watcher import DataWatcher
 
 KINDS: dict[str, type[NoiseOptions]] = {
     "none": NoNoise,
@@ -68,7 +69,7 @@ class Mixed(NoiseOptions):
         dataset: Dataset,
         parts: Parts,
         rng: np.random.Generator,
-        teller: Teller | None = None,
+        watcher: DataWatcher | None = None,
     ) -> Corruption:
         """Each kind corrupts the labels of its own clients, as if there were no others."""
         if not self.kinds:
@@ -78,7 +79,7 @@ class Mixed(NoiseOptions):
         kinds, foreign = [""] * len(parts), None
         for number, kind in enumerate(self.kinds):
             clients = np.flatnonzero(dealt == number).tolist()
-            own = kind.corrupt(dataset, [parts[client] for client in clients], rng, teller)
+            own = kind.corrupt(dataset, [parts[client] for client in clients], rng, watcher)
             levels[clients] = own.levels
             for client, name in zip(clients, own.kinds, strict=True):
                 kinds[client] = name
@@ -94,10 +95,10 @@ class Mixed(NoiseOptions):
         return rng.permutation(turns) if self.deal == "random" else turns
 
     def shown(
-        self, dataset: Dataset, foreign: Foreign | None, teller: Teller | None = None
+        self, dataset: Dataset, foreign: Foreign | None, watcher: DataWatcher | None = None
     ) -> Dataset:
         """With the images of its open set, where it has one."""
         for kind in self.kinds:
             if isinstance(kind, OpenSet):
-                return kind.shown(dataset, foreign, teller)
-        return super().shown(dataset, foreign, teller)
+                return kind.shown(dataset, foreign, watcher)
+        return super().shown(dataset, foreign, watcher)

@@ -11,20 +11,15 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from feddiv.data.noise.contract import (
-    Corruption,
-    Foreign,
-    LevelOptions,
-    Parts,
-    labels_of,
-)
-from feddiv.data.options import DataOptions
+from feddiv.core.arrays import Parts
+from feddiv.core.errors import UserError
+from feddiv.core.options import GivenPath
+from feddiv.core.randomness import Streams
+from feddiv.data.data_options import DataOptions
+from feddiv.data.dataset import Dataset
+from feddiv.data.noise.noise_options import Corruption, Foreign, LevelOptions, labels_of
 from feddiv.data.sources import load_dataset
-from feddiv.data.store import Dataset
-from feddiv.data.teller import Teller
-from feddiv.errors import UserError
-from feddiv.options import GivenPath
-from feddiv.randomness import Streams
+from feddiv.data.watcher import DataWatcher
 
 MODES: Final = {1: "L", 3: "RGB"}  # by channels
 
@@ -45,7 +40,7 @@ class OpenSet(LevelOptions):
         dataset: Dataset,
         parts: Parts,
         rng: np.random.Generator,
-        teller: Teller | None = None,
+        watcher: DataWatcher | None = None,
     ) -> Corruption:
         """Labels stay; each sample shows a foreign image with probability delta_k."""
         _check_in_memory(dataset)
@@ -54,7 +49,7 @@ class OpenSet(LevelOptions):
             part[rng.random(len(part)) < level] for part, level in zip(parts, levels, strict=True)
         ]
         hit = np.concatenate([np.empty(0, np.int64), *hits])
-        other = self._other(dataset, teller)
+        other = self._other(dataset, watcher)
         if len(hit) > len(other.train):
             raise UserError(
                 f"noise.source={self.source}: {len(hit)} samples are to show a foreign image and "
@@ -69,7 +64,7 @@ class OpenSet(LevelOptions):
         return Corruption(labels_of(dataset), levels, self.kinds(levels), foreign)
 
     def shown(
-        self, dataset: Dataset, foreign: Foreign | None, teller: Teller | None = None
+        self, dataset: Dataset, foreign: Foreign | None, watcher: DataWatcher | None = None
     ) -> Dataset:
         """The data with the foreign images in their places, in memory of its own."""
         if foreign is None:
@@ -77,14 +72,14 @@ class OpenSet(LevelOptions):
         _check_in_memory(dataset)
         images = foreign.images
         if images is None:  # a saved draw
-            images = self._images(foreign, dataset, teller)
+            images = self._images(foreign, dataset, watcher)
         inputs = dataset.train.inputs.clone()
         inputs[torch.from_numpy(foreign.shown)] = images
         return replace(dataset, train=replace(dataset.train, inputs=inputs))
 
-    def _images(self, foreign: Foreign, dataset: Dataset, teller: Teller | None) -> Tensor:
+    def _images(self, foreign: Foreign, dataset: Dataset, watcher: DataWatcher | None) -> Tensor:
         """The foreign images of a saved draw, once they are found to be the same."""
-        other = self._other(dataset, teller)
+        other = self._other(dataset, watcher)
         last = int(foreign.rows.max(initial=-1))
         if other.name != foreign.source or last >= len(other.train):
             raise UserError(
@@ -99,12 +94,12 @@ class OpenSet(LevelOptions):
             )
         return images
 
-    def _other(self, dataset: Dataset, teller: Teller | None) -> Dataset:
+    def _other(self, dataset: Dataset, watcher: DataWatcher | None) -> Dataset:
         if not self.source:
             raise UserError("noise.name=open_set: noise.source has to name the other data set")
         options = DataOptions(source=self.source, path=self.path)
         try:
-            other = load_dataset(options, Streams(0), teller, with_test=False)
+            other = load_dataset(options, Streams(0), watcher, with_test=False)
         except UserError as error:
             # The same message, about the keys of this section.
             raise UserError(re.sub(r"\bdata\.(source|path)", r"noise.\1", str(error))) from None

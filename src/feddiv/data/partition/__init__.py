@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from feddiv.data.partition.contract import DealtOptions, PartitionOptions, Parts
 from feddiv.data.partition.even import Iid, IidStratified, Quantity
 from feddiv.data.partition.natural import Annotator, Natural
+from feddiv.data.partition.partition_options import DealtOptions, Partition, PartitionOptions
 from feddiv.data.partition.skewed import BernoulliDirichlet, Dirichlet, Shards
 
 PARTITIONS: Final[dict[str, type[PartitionOptions]]] = {
@@ -27,8 +27,8 @@ __all__ = [
     "Iid",
     "IidStratified",
     "Natural",
+    "Partition",
     "PartitionOptions",
-    "Parts",
     "Quantity",
     "Shards",
 ]

@@ -5,8 +5,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from feddiv.data.partition.contract import DealtOptions, Indices, Parts, check_enough
-from feddiv.errors import UserError
+from feddiv.core.arrays import Rows
+from feddiv.core.errors import UserError
+from feddiv.data.partition.partition_options import DealtOptions, Partition, check_enough
 
 
 class Iid(DealtOptions):
@@ -15,11 +16,11 @@ class Iid(DealtOptions):
     iid: ClassVar[bool] = True
     name: Literal["iid"] = "iid"
 
-    def deal(self, labels: Indices, clients: int, rng: np.random.Generator) -> Parts:
+    def deal(self, labels: Rows, clients: int, rng: np.random.Generator) -> Partition:
         """Random and not stratified, as the benchmark's code does it; floor(N/K) each."""
         check_enough(len(labels), clients, 1)
         size = len(labels) // clients
-        return Parts.rows(rng.permutation(len(labels))[: size * clients].reshape(clients, size))
+        return Partition.rows(rng.permutation(len(labels))[: size * clients].reshape(clients, size))
 
 
 class IidStratified(DealtOptions):
@@ -28,7 +29,7 @@ class IidStratified(DealtOptions):
     iid: ClassVar[bool] = True
     name: Literal["iid_stratified"] = "iid_stratified"
 
-    def deal(self, labels: Indices, clients: int, rng: np.random.Generator) -> Parts:
+    def deal(self, labels: Rows, clients: int, rng: np.random.Generator) -> Partition:
         """floor(N_c/K) of each class c, as the papers describe IID."""
         check_enough(len(labels), clients, 1)
         shares = []
@@ -41,7 +42,7 @@ class IidStratified(DealtOptions):
                     f"too few for {clients} clients; use at most {len(members)} clients or iid"
                 )
             shares.append(rng.permutation(members)[: size * clients].reshape(clients, size))
-        return Parts.rows(np.concatenate(shares, axis=1))
+        return Partition.rows(np.concatenate(shares, axis=1))
 
 
 class Quantity(DealtOptions):
@@ -52,7 +53,7 @@ class Quantity(DealtOptions):
     exponent: float = Field(default=1.0, ge=0, le=10)
     min_size: int = Field(default=2, ge=1)
 
-    def deal(self, labels: Indices, clients: int, rng: np.random.Generator) -> Parts:
+    def deal(self, labels: Rows, clients: int, rng: np.random.Generator) -> Partition:
         """Every sample is dealt; chance decides which client is the largest."""
         check_enough(len(labels), clients, self.min_size)
         sizes = self.sizes(len(labels), clients)
@@ -63,9 +64,9 @@ class Quantity(DealtOptions):
                 f"min_size={self.min_size}; use fewer clients or a smaller exponent or min_size"
             )
         ends = np.cumsum(rng.permutation(sizes))[:-1]
-        return Parts.rows(np.split(rng.permutation(len(labels)), ends))
+        return Partition.rows(np.split(rng.permutation(len(labels)), ends))
 
-    def sizes(self, samples: int, clients: int) -> Indices:
+    def sizes(self, samples: int, clients: int) -> Rows:
         """Whole numbers that add up to all samples, largest first."""
         weights = np.arange(1, clients + 1, dtype=np.float64) ** -self.exponent
         exact = samples * weights / weights.sum()

@@ -6,11 +6,12 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from feddiv.data.cifar_n import read_annotators
-from feddiv.data.partition.contract import Indices, PartitionOptions, Parts
-from feddiv.data.store import Dataset
-from feddiv.errors import UserError
-from feddiv.options import GivenPath
+from feddiv.core.arrays import Rows
+from feddiv.core.errors import UserError
+from feddiv.core.options import GivenPath
+from feddiv.data.dataset import Dataset
+from feddiv.data.partition.partition_options import Partition, PartitionOptions
+from feddiv.data.published.cifar_n import read_annotators
 
 
 class NaturalOptions(PartitionOptions):
@@ -21,7 +22,7 @@ class NaturalOptions(PartitionOptions):
     min_size: int = Field(default=2, ge=1)
     small: Literal["refuse", "drop"] = "refuse"
 
-    def split(self, dataset: Dataset, clients: int | None, rng: np.random.Generator) -> Parts:
+    def split(self, dataset: Dataset, clients: int | None, rng: np.random.Generator) -> Partition:
         """Nothing is drawn; a client with fewer than `min_size` samples is refused or left out."""
         holder, names = self.holders(dataset)
         sizes = np.bincount(holder[holder >= 0], minlength=len(names))
@@ -45,13 +46,13 @@ class NaturalOptions(PartitionOptions):
                 f"partition.min_size={self.min_size} samples; leave clients.count out or set it "
                 f"to {len(kept)}"
             )
-        return Parts(
+        return Partition(
             tuple(np.flatnonzero(holder == client).astype(np.int64) for client in kept),
             tuple(names[client] for client in kept),
         )
 
     @abstractmethod
-    def holders(self, dataset: Dataset) -> tuple[Indices, tuple[str, ...]]:
+    def holders(self, dataset: Dataset) -> tuple[Rows, tuple[str, ...]]:
         """The client of each sample [N], negative for nobody, and the clients' names."""
 
 
@@ -60,7 +61,7 @@ class Natural(NaturalOptions):
 
     name: Literal["natural"] = "natural"
 
-    def holders(self, dataset: Dataset) -> tuple[Indices, tuple[str, ...]]:
+    def holders(self, dataset: Dataset) -> tuple[Rows, tuple[str, ...]]:
         """What the source says."""
         if dataset.holder is None:
             raise UserError(
@@ -81,7 +82,7 @@ class Annotator(NaturalOptions):
     small: Literal["refuse", "drop"] = "drop"
     path: GivenPath | None = None
 
-    def holders(self, dataset: Dataset) -> tuple[Indices, tuple[str, ...]]:
+    def holders(self, dataset: Dataset) -> tuple[Rows, tuple[str, ...]]:
         """The annotator of each sample, in the order of the training images."""
         if dataset.name != "cifar100":
             raise UserError(

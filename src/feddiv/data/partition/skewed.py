@@ -7,8 +7,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from feddiv.data.partition.contract import DealtOptions, Indices, Parts, check_enough
-from feddiv.errors import UserError
+from feddiv.core.arrays import Rows
+from feddiv.core.errors import UserError
+from feddiv.data.partition.partition_options import DealtOptions, Partition, check_enough
 
 TRIES: Final = 1000
 
@@ -24,7 +25,7 @@ class _DirichletShares(DealtOptions):
     def owners(self, clients: int, classes: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
         """Who can hold what (client x class), without an empty row or column."""
 
-    def deal(self, labels: Indices, clients: int, rng: np.random.Generator) -> Parts:
+    def deal(self, labels: Rows, clients: int, rng: np.random.Generator) -> Partition:
         """Redrawn as a whole until every client has `min_size` samples."""
         check_enough(len(labels), clients, self.min_size)
         best = 0
@@ -32,7 +33,7 @@ class _DirichletShares(DealtOptions):
             holder = self._holder(labels, clients, rng)
             smallest = int(np.bincount(holder, minlength=clients).min())
             if smallest >= self.min_size:
-                return Parts.of(holder, clients)
+                return Partition.of(holder, clients)
             best = max(best, smallest)
         own = self.model_dump(exclude={"name", "min_size"})
         settings = ", ".join(f"{key}={value}" for key, value in own.items())
@@ -43,7 +44,7 @@ class _DirichletShares(DealtOptions):
             f"use fewer clients, a larger {' or '.join(own)}, or a smaller min_size"
         )
 
-    def _holder(self, labels: Indices, clients: int, rng: np.random.Generator) -> Indices:
+    def _holder(self, labels: Rows, clients: int, rng: np.random.Generator) -> Rows:
         """The holder of every sample."""
         present = np.unique(labels)
         owns = self.owners(clients, len(present), rng)
@@ -107,7 +108,7 @@ class Shards(DealtOptions):
     per_client: int = Field(default=2, ge=1)
     min_size: int = Field(default=2, ge=1)
 
-    def deal(self, labels: Indices, clients: int, rng: np.random.Generator) -> Parts:
+    def deal(self, labels: Rows, clients: int, rng: np.random.Generator) -> Partition:
         """As in McMahan et al. (AISTATS 2017); every sample is dealt, shards differ by one at most.
 
         Chance decides which samples of a class share a shard.
@@ -117,7 +118,7 @@ class Shards(DealtOptions):
         by_label = mixed[np.argsort(labels[mixed], kind="stable")]
         shards = np.array_split(by_label, clients * self.per_client)
         dealt = rng.permutation(len(shards)).reshape(clients, self.per_client)
-        parts = Parts.rows(np.concatenate([shards[n] for n in numbers]) for numbers in dealt)
+        parts = Partition.rows(np.concatenate([shards[n] for n in numbers]) for numbers in dealt)
         smallest = min(len(part) for part in parts.samples)
         if smallest < self.min_size:
             raise UserError(

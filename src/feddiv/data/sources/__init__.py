@@ -8,9 +8,12 @@ import numpy as np
 import torch
 from pydantic import BaseModel
 
+from feddiv.core.errors import UserError
+from feddiv.core.randomness import Streams
+from feddiv.data.data_options import DataOptions
+from feddiv.data.dataset import Dataset
 from feddiv.data.images.assemble import assembled
-from feddiv.data.images.catalogue import Catalogue
-from feddiv.data.options import DataOptions
+from feddiv.data.images.listing import ImageListing
 from feddiv.data.sources import (
     cifar10,
     cifar100,
@@ -24,11 +27,8 @@ from feddiv.data.sources import (
     sites,
     table,
 )
-from feddiv.data.store import Dataset
-from feddiv.data.teller import Teller
 from feddiv.data.transform import Augment
-from feddiv.errors import UserError
-from feddiv.randomness import Streams
+from feddiv.data.watcher import DataWatcher
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Source:
 
     name: str
     summary: str
-    load: Callable[[DataOptions], Dataset | Catalogue]
+    load: Callable[[DataOptions], Dataset | ImageListing]
     takes: frozenset[str] = frozenset({"path"})
     own: bool = False
 
@@ -124,7 +124,7 @@ SOURCES: Final[dict[str, Source]] = {
 def load_dataset(
     options: DataOptions,
     seed_streams: Streams,
-    teller: Teller | None = None,
+    watcher: DataWatcher | None = None,
     *,
     with_test: bool = True,
     brought: Dataset | None = None,
@@ -132,7 +132,7 @@ def load_dataset(
     """The data set of a run: the source's data, its subset and its augmentation.
 
     Without test samples a source that has none of its own leaves everything to training. Data
-    that were `brought` along are not loaded. `teller` is told how data is made ready.
+    that were `brought` along are not loaded. `watcher` is told how data is made ready.
     """
     if options.source not in SOURCES:
         raise UserError(f"data.source={options.source}: allowed are {', '.join(SOURCES)}")
@@ -149,9 +149,9 @@ def load_dataset(
             )
     else:
         data = _without_test(options, source)
-    teller = teller or Teller()
+    watcher = watcher or DataWatcher()
     for note in data.notes:
-        teller.note(note)
+        watcher.note(note)
     if options.augment is not None:
         _check_augment(options.augment, data.input_shape)
         data = replace(data, augment=options.augment)
@@ -161,10 +161,10 @@ def load_dataset(
     if options.test_images is not None:
         kept = _choose(len(data.test), options.test_images, "test_images", seed_streams)
         data = data.chosen_test(kept)
-    return assembled(data, teller) if isinstance(data, Catalogue) else data
+    return assembled(data, watcher) if isinstance(data, ImageListing) else data
 
 
-def _without_test(options: DataOptions, source: Source) -> Dataset | Catalogue:
+def _without_test(options: DataOptions, source: Source) -> Dataset | ImageListing:
     for key in ("test_images", "test_share"):
         value = getattr(options, key)
         if value is not None:

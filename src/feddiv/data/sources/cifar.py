@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from feddiv.data.catalogue import Benchmark
-from feddiv.data.options import DataOptions
-from feddiv.data.pickles import read_pickle
-from feddiv.data.places import find
-from feddiv.data.store import Dataset, Split
+from feddiv.core.errors import UserError
+from feddiv.data.data_options import DataOptions
+from feddiv.data.dataset import Dataset, Split
+from feddiv.data.published.benchmarks import Benchmark
+from feddiv.data.published.pickles import read_pickle
+from feddiv.data.published.places import find
 from feddiv.data.transform import Augment
-from feddiv.errors import UserError
 
 
 @dataclass(frozen=True)

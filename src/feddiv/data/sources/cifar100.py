@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from feddiv.data.catalogue import CIFAR100
-from feddiv.data.options import DataOptions
+from feddiv.data.data_options import DataOptions
+from feddiv.data.dataset import Dataset
+from feddiv.data.published.benchmarks import CIFAR100
 from feddiv.data.sources.cifar import Cifar
-from feddiv.data.store import Dataset
 
 FILES: Final = Cifar(
     CIFAR100,

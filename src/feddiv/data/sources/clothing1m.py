@@ -11,10 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from feddiv.data.images.catalogue import Catalogue, Files, Listed
-from feddiv.data.options import DataOptions
+from feddiv.core.errors import UserError
+from feddiv.data.data_options import DataOptions
+from feddiv.data.images.listing import Files, ImageListing, Listed
 from feddiv.data.transform import Augment
-from feddiv.errors import UserError
 
 TAKES: Final = frozenset({"path", "size"})
 SIZE: Final = 224
@@ -29,7 +29,7 @@ TRAIN_LABELS, TRAIN_LIST = "noisy_label_kv.txt", "noisy_train_key_list.txt"
 TEST_LABELS, TEST_LIST = "clean_label_kv.txt", "clean_test_key_list.txt"
 
 
-def load(options: DataOptions) -> Catalogue:
+def load(options: DataOptions) -> ImageListing:
     """A million noisy training images and ten thousand clean test images, none of them read yet."""
     if options.path is None:
         raise UserError(
@@ -42,7 +42,7 @@ def load(options: DataOptions) -> Catalogue:
             raise UserError(f"data.path={root}: holds no {name}, which Clothing1M has")
     classes = _class_names(root)
     size = options.size or SIZE
-    return Catalogue(
+    return ImageListing(
         name="clothing1m",
         classes=classes,
         train=_listed(root, TRAIN_LIST, TRAIN_LABELS, len(classes)),

@@ -4,10 +4,10 @@ import numpy as np
 import torch
 from sklearn.datasets import load_digits
 
-from feddiv.data.options import DataOptions
-from feddiv.data.splitting import SPLIT_SEED
+from feddiv.data.data_options import DataOptions
+from feddiv.data.dataset import Dataset, Split
 from feddiv.data.statistics import image_statistics
-from feddiv.data.store import Dataset, Split
+from feddiv.data.test_split import SPLIT_SEED
 from feddiv.data.transform import Augment
 
 TEST_IMAGES = 360

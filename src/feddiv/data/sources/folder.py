@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from feddiv.data.images.catalogue import Catalogue, Files, Listed, numbered, some
-from feddiv.data.images.own import own_catalogue
-from feddiv.data.options import DataOptions
-from feddiv.data.splitting import Rows
-from feddiv.data.tree import Parts, Tree
-from feddiv.data.words import composed, is_split, is_train, number_notes, one_spelling, test_name
-from feddiv.errors import UserError
+from feddiv.core.arrays import Rows
+from feddiv.core.errors import UserError
+from feddiv.data.data_options import DataOptions
+from feddiv.data.images.listing import Files, ImageListing, Listed, numbered, some
+from feddiv.data.images.own import own_listing
+from feddiv.data.names import composed, is_split, is_train, number_notes, one_spelling, test_name
+from feddiv.data.sources.folder_tree import PathParts, Tree
 
 TAKES: Final = frozenset({"path", "test_share", "size", "channels", "layout", "follow_links"})
 
@@ -31,7 +31,7 @@ class Found:
     client: str
 
 
-def load(options: DataOptions) -> Catalogue:
+def load(options: DataOptions) -> ImageListing:
     """All images of the folder, none of them read yet."""
     if options.path is None:
         raise UserError("data.source=folder: data.path has to name the folder of class folders")
@@ -57,7 +57,7 @@ def load(options: DataOptions) -> Catalogue:
     notes += number_notes(classes)
     notes += _odd_classes(tree, layout, train_folder, test_folder, train, test)
     clients, holder = _clients(train, layout)
-    return own_catalogue(
+    return own_listing(
         "folder",
         options,
         f"data.path={tree.root}",
@@ -123,7 +123,7 @@ def _found(
     return [_image(below, parts, layout) for parts in images], layout
 
 
-def _check_depth(tree: Tree, below: str, images: list[Parts]) -> None:
+def _check_depth(tree: Tree, below: str, images: list[PathParts]) -> None:
     for parts in images:
         if len(parts) != 3:
             raise UserError(
@@ -132,7 +132,7 @@ def _check_depth(tree: Tree, below: str, images: list[Parts]) -> None:
             )
 
 
-def _refuse_splits_below(tree: Tree, below: str, images: list[Parts]) -> None:
+def _refuse_splits_below(tree: Tree, below: str, images: list[PathParts]) -> None:
     """Below clients or classes a split would be taken for a class, and its images be learned."""
     for parts in images:
         word = next((part for part in parts[:-1] if is_split(part)), None)
@@ -143,10 +143,10 @@ def _refuse_splits_below(tree: Tree, below: str, images: list[Parts]) -> None:
             )
 
 
-def _refuse_two_spellings(images: list[Parts], layout: Layout) -> None:
+def _refuse_two_spellings(images: list[PathParts], layout: Layout) -> None:
     """Side by side they are a mistake; train/ and test/, or clients, may come from two systems."""
     depth = int(layout == "client")
-    beside: dict[Parts, set[str]] = {}
+    beside: dict[PathParts, set[str]] = {}
     for parts in images:
         beside.setdefault(parts[:depth], set()).add(parts[depth])
     for names in beside.values():
@@ -161,13 +161,13 @@ def _test(tree: Tree, folder: str, layout: Layout, notes: list[str]) -> list[Fou
     return found
 
 
-def _image(below: str, parts: Parts, layout: Layout) -> Found:
+def _image(below: str, parts: PathParts, layout: Layout) -> Found:
     client = parts[0] if layout == "client" else ""
     label = parts[1] if layout == "client" else parts[0]
     return Found(_path(below, parts), composed(label), client)
 
 
-def _path(below: str, parts: Parts) -> str:
+def _path(below: str, parts: PathParts) -> str:
     """From the root on."""
     return "/".join((below, *parts) if below else parts)
 

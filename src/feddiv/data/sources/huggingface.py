@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from feddiv.data.images.catalogue import Catalogue, Listed, numbered
-from feddiv.data.images.own import own_catalogue
-from feddiv.data.options import USUAL_COLUMNS, DataOptions
-from feddiv.data.splitting import Rows
-from feddiv.data.words import composed, is_train, one_spelling, test_name
-from feddiv.errors import UserError
+from feddiv.core.arrays import Rows
+from feddiv.core.errors import UserError
+from feddiv.data.data_options import USUAL_COLUMNS, DataOptions
+from feddiv.data.images.listing import ImageListing, Listed, numbered
+from feddiv.data.images.own import own_listing
+from feddiv.data.names import composed, is_train, one_spelling, test_name
 
 TAKES: Final = frozenset(
     {"path", "hub", "test_share", "size", "channels"}
@@ -54,7 +54,7 @@ class HubImages:
         yield self.rows.tobytes()
 
 
-def load(options: DataOptions) -> Catalogue:
+def load(options: DataOptions) -> ImageListing:
     """The train split and the test split, or where there is none a fifth of the first."""
     where, splits = _splits(options)
     names = [name for name in splits if is_train(name)] or list(splits)[: len(splits) == 1]
@@ -83,7 +83,7 @@ def load(options: DataOptions) -> Catalogue:
             given = listed[tested]
             listed[tested] = Listed(given.images, np.where(true < 0, given.labels, true))
     clients, holder = _clients(where, train, client)
-    return own_catalogue(
+    return own_listing(
         "huggingface",
         options,
         where,

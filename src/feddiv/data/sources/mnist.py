@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from feddiv.data.catalogue import FASHION_MNIST, MNIST, Benchmark
-from feddiv.data.integrity import namesake, open_content
-from feddiv.data.options import DataOptions
-from feddiv.data.places import find, locate
-from feddiv.data.store import Dataset, Split
+from feddiv.core.errors import UserError
+from feddiv.data.data_options import DataOptions
+from feddiv.data.dataset import Dataset, Split
+from feddiv.data.published.benchmarks import FASHION_MNIST, MNIST, Benchmark
+from feddiv.data.published.integrity import namesake, open_content
+from feddiv.data.published.places import find, locate
 from feddiv.data.transform import Augment
-from feddiv.errors import UserError
 
 SIDE: Final = 28
 DIGITS: Final = tuple(str(digit) for digit in range(10))

@@ -10,14 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from feddiv.data.archives import Arrays, described, read_npz
-from feddiv.data.images.catalogue import some
-from feddiv.data.options import DataOptions
-from feddiv.data.splitting import FIFTH, Rows, hold_out
+from feddiv.core.archives import Arrays, described, read_npz
+from feddiv.core.arrays import Rows
+from feddiv.core.errors import UserError
+from feddiv.data.data_options import DataOptions
+from feddiv.data.dataset import Dataset, Split
+from feddiv.data.images.listing import some
 from feddiv.data.statistics import feature_statistics, image_statistics
-from feddiv.data.store import Dataset, Split
+from feddiv.data.test_split import FIFTH, hold_out
 from feddiv.data.transform import Augment
-from feddiv.errors import UserError
 
 NAMES: Final = ("x", "y", "x_test", "y_test", "y_true", "classes")
 LABELS: Final = ("y", "y_test", "y_true")

@@ -15,13 +15,13 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data import Dataset as TorchDataset
 
-from feddiv.data.archives import Arrays, described
-from feddiv.data.options import DataOptions
+from feddiv.core.archives import Arrays, described
+from feddiv.core.errors import UserError
+from feddiv.data.data_options import DataOptions
+from feddiv.data.dataset import Dataset, Split
+from feddiv.data.names import one_spelling
 from feddiv.data.sources.npz import Malformed, build_dataset, class_numbers
-from feddiv.data.store import Dataset, Split
 from feddiv.data.transform import AsTheyAre
-from feddiv.data.words import one_spelling
-from feddiv.errors import UserError
 
 Clients = Sequence[TorchDataset[Any]] | Mapping[str, TorchDataset[Any]]
 CHANNELS = (1, 3, 4)

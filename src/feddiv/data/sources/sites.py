@@ -7,11 +7,11 @@ from typing import Final
 
 import torch
 
+from feddiv.core.errors import UserError
 from feddiv.data.classes import in_these_classes
-from feddiv.data.options import DataOptions
-from feddiv.data.store import Dataset, Split
+from feddiv.data.data_options import DataOptions
+from feddiv.data.dataset import Dataset, Split
 from feddiv.data.transform import AsTheyAre, Augment
-from feddiv.errors import UserError
 
 TAKES: Final = frozenset(
     {"path", "classes", "size", "channels", "features", "shape", "mean", "std"}
@@ -96,8 +96,8 @@ def load(options: DataOptions) -> Dataset:
     dataset = described(options)
     if options.path is None or options.test_share == 0.0:  # nobody will look at test samples
         return dataset
+    from feddiv.core.randomness import Streams
     from feddiv.data.sources import load_dataset
-    from feddiv.randomness import Streams
 
     folder = DataOptions(
         source="folder", path=options.path, size=options.size, channels=options.channels

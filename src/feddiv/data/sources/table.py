@@ -8,15 +8,14 @@ from typing import Final
 import numpy as np
 import torch
 
-from feddiv.data.images.catalogue import Catalogue, Files, Listed, numbered, some
-from feddiv.data.images.own import own_catalogue
-from feddiv.data.options import USUAL_COLUMNS, Columns, DataOptions
-from feddiv.data.splitting import Rows, some_held_out
-from feddiv.data.statistics import feature_statistics
-from feddiv.data.store import Dataset, Split
-from feddiv.data.tables import Table, read_table
-from feddiv.data.transform import Augment
-from feddiv.data.words import (
+from feddiv.core.arrays import Rows
+from feddiv.core.errors import UserError
+from feddiv.core.terminal import shown
+from feddiv.data.data_options import USUAL_COLUMNS, Columns, DataOptions
+from feddiv.data.dataset import Dataset, Split
+from feddiv.data.images.listing import Files, ImageListing, Listed, numbered, some
+from feddiv.data.images.own import own_listing
+from feddiv.data.names import (
     TEST,
     TRAIN,
     composed,
@@ -27,8 +26,10 @@ from feddiv.data.words import (
     one_spelling,
     test_name,
 )
-from feddiv.errors import UserError
-from feddiv.printable import shown
+from feddiv.data.sources.table_cells import Table, read_table
+from feddiv.data.statistics import feature_statistics
+from feddiv.data.test_split import some_held_out
+from feddiv.data.transform import Augment
 
 TAKES: Final = frozenset({"path", "test_share", "size", "channels", "columns"})
 
@@ -59,7 +60,7 @@ class Sheet:
         return np.where(true < 0, given, true)
 
 
-def load(options: DataOptions) -> Dataset | Catalogue:
+def load(options: DataOptions) -> Dataset | ImageListing:
     """A catalogue of images, or a data set of feature vectors."""
     if options.path is None:
         raise UserError("data.source=table: data.path has to name a .csv or .parquet file")
@@ -101,13 +102,13 @@ def _roles(table: Table, columns: Columns) -> dict[str, str]:
     return roles
 
 
-def _images(table: Table, roles: dict[str, str], options: DataOptions) -> Catalogue:
+def _images(table: Table, roles: dict[str, str], options: DataOptions) -> ImageListing:
     sheet = _sheet(table, roles, options.test_share)
     (paths,) = table.texts([roles["image"]])
     if "" in paths:
         raise table.malformed(f"{roles['image']} is missing", paths.index(""))
     files = Files(table.path.parent, tuple(paths))
-    return own_catalogue(
+    return own_listing(
         "table",
         options,
         f"data.path={table.path}",

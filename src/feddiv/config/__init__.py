@@ -1,0 +1,1 @@
+"""The typed experiment, read from TOML and key=value settings."""

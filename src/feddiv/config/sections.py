@@ -1,0 +1,107 @@
+"""Sections of an experiment that belong to the run as a whole."""
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from feddiv.core.options import Options
+
+
+class ClientsOptions(Options):
+    """How many clients there are, and which share of them takes part in a round.
+
+    `count` None means as many as the data has, where the partition takes clients from the data.
+    """
+
+    count: int | None = Field(None, ge=1)
+    fraction: float = Field(0.5, gt=0, le=1)
+
+
+class CheckpointOptions(Options):
+    """How often a checkpoint is written: after an exchange, if so many seconds have passed."""
+
+    seconds: float = Field(10.0, ge=0)
+
+
+class EvaluationOptions(Options):
+    """On what the model is measured, and every how many turns; after the last it always is."""
+
+    measure: ClassVar[str]  # by which the best model is chosen
+    name: str
+    every: int = Field(1, ge=1)
+
+
+class Central(EvaluationOptions):
+    """On the test samples of the source, at the server."""
+
+    measure = "test_accuracy"
+    name: Literal["central"] = "central"
+
+
+class HeldOut(EvaluationOptions):
+    """At every client, on a share of its samples that is kept out of training."""
+
+    measure = "held_out_accuracy"
+    name: Literal["held_out"] = "held_out"
+    share: float = Field(0.2, gt=0, lt=1)
+
+
+EVALUATIONS: Mapping[str, type[EvaluationOptions]] = {"central": Central, "held_out": HeldOut}
+
+
+class WarmupOptions(Options):
+    """Warm-up length, for methods that have one; an iteration visits every client once."""
+
+    iterations: int = Field(0, ge=0)
+
+
+class FederationOptions(Options):
+    """Who carries the messages between the server and the clients."""
+
+    name: str
+
+
+class Local(FederationOptions):
+    """Processes of this machine."""
+
+    name: Literal["local"] = "local"
+
+
+class Flower(FederationOptions):
+    """Sites on Flower's network.
+
+    A run begins when `sites` of them are connected, None meaning all clients of the draw; it waits
+    `wait` seconds for that. A round waits `round_timeout` seconds for answers and counts if a share
+    of at least `quorum` of the clients that were asked have answered; else it is repeated, after
+    another wait, at most `attempts` times in all.
+    """
+
+    name: Literal["flower"] = "flower"
+    sites: int | None = Field(None, ge=1)
+    quorum: float = Field(0.5, gt=0, le=1)
+    round_timeout: float = Field(600.0, gt=0)
+    wait: float = Field(300.0, gt=0)
+    attempts: int = Field(3, ge=1)
+
+
+class FlowerSimulation(FederationOptions):
+    """Flower's simulation on Ray: every client of the draw is a node.
+
+    A client at work takes `cpus` cores and `gpus` GPUs. `round_timeout`, `quorum` and `attempts`
+    are those of `flower`; here everybody has to answer, unless they say otherwise.
+    """
+
+    name: Literal["flower_simulation"] = "flower_simulation"
+    cpus: float = Field(1.0, gt=0)
+    gpus: float = Field(0.0, ge=0)
+    quorum: float = Field(1.0, gt=0, le=1)
+    round_timeout: float = Field(3600.0, gt=0)
+    attempts: int = Field(1, ge=1)
+
+
+FEDERATIONS: Mapping[str, type[FederationOptions]] = {
+    "local": Local,
+    "flower": Flower,
+    "flower_simulation": FlowerSimulation,
+}

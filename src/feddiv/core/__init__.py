@@ -1,0 +1,1 @@
+"""What everybody uses: errors, options, randomness, files, trees of values, array types."""

@@ -1,0 +1,123 @@
+"""Files that are written whole or not at all."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from feddiv.core.trees import bytes_of
+
+
+class Unreadable(ValueError):
+    """A file that is not what it should be, and why."""
+
+
+def save_tensors(
+    path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, str] | None = None
+) -> None:
+    """Write safetensors through a temporary file that reaches the disk before it gets its name."""
+    temporary = path.with_name(path.name + ".part")
+    whole, seen = {}, set()
+    for name, tensor in tensors.items():
+        plain = tensor.contiguous()
+        # The format has no way to say that two names share memory: the second gets its own.
+        whole[name] = plain.clone() if plain.data_ptr() in seen else plain
+        seen.add(plain.data_ptr())
+    try:
+        save_file(whole, temporary, metadata=dict(header or {}))
+        settle(temporary)
+        os.replace(temporary, path)
+    except BaseException as problem:
+        with suppress(OSError):
+            temporary.unlink()
+        if isinstance(problem, SafetensorError):  # a full disk, mostly
+            raise OSError(f"{path}: {problem}") from None
+        raise
+    settle(path.parent)
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Tensors and header of a safetensors file."""
+    try:
+        with safe_open(path, framework="pt") as opened:
+            header = dict(opened.metadata() or {})
+            return {key: opened.get_tensor(key) for key in opened.keys()}, header  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise Unreadable(f"cannot be read as safetensors: {error}") from None
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Replace the file by JSON that people can read."""
+    write_text(path, json.dumps(value, indent=2) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace the file at once: a reader sees the old one or the new one."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """The same for bytes."""
+    temporary = path.with_name(path.name + ".part")
+    temporary.write_bytes(content)
+    settle(temporary)
+    os.replace(temporary, path)
+    settle(path.parent)
+
+
+class Lock:
+    """A lock on a folder that its process holds; it is gone with the process, however it ends."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    @classmethod
+    def of(cls, path: Path) -> "Lock | None":
+        """The lock, or None where another process has it."""
+        try:
+            import fcntl
+        except ImportError:  # Windows: no such lock
+            return cls(-1)
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            return None
+        return cls(descriptor)
+
+    def release(self) -> None:
+        """Give it back."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+
+def settle(path: Path) -> None:
+    """Wait until a file, or the list of files of a folder, is on the disk."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        if path.is_dir():  # Windows does not open folders
+            return
+        raise
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def tensors_hash(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of names, types, shapes and bytes."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(bytes_of(tensor))
+    return digest.hexdigest()

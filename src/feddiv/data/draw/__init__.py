@@ -1,0 +1,1 @@
+"""The draw: who holds which samples, under which labels."""

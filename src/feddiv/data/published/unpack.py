@@ -1,0 +1,67 @@
+"""Unpacking an archive that somebody else made."""
+
+import gzip
+import os
+import tarfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import IO, Final
+
+from feddiv.core.errors import UserError
+
+_CHUNK: Final = 1 << 20
+_SLACK: Final = 16 << 20  # for members that nobody asked for, such as a readme
+
+
+def unpack(archive: Path, into: Path, wanted: Mapping[str, int]) -> None:
+    """Write the wanted members of a .tar.gz into an empty folder, each under its last name.
+
+    `wanted` has the size of each by its name in the archive. Only these are written, so no name in
+    an archive ever becomes a path; one that tries to is refused as a whole, as are links, devices,
+    and more bytes than there should be.
+    """
+    left = dict(wanted)
+    limit = sum(wanted.values()) + _SLACK
+    try:
+        with tarfile.open(archive, "r:gz") as opened:
+            for member in opened:
+                _check(member, archive)
+                if member.offset_data + member.size > limit:
+                    raise UserError(
+                        f"{archive}: refused, unpacks to more than {limit:,} bytes ({member.name})"
+                    )
+                name = str(PurePosixPath(member.name))
+                if name not in left or not member.isfile():
+                    continue
+                if member.size != left[name]:
+                    raise UserError(
+                        f"{archive}: {name} has {member.size:,} bytes, not {left[name]:,}"
+                    )
+                content = opened.extractfile(member)
+                assert content is not None, "a regular file has content"
+                _write(content, into / PurePosixPath(name).name, member.size, archive)
+                del left[name]
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UserError(f"{archive}: cannot be unpacked ({error})") from None
+    if left:
+        raise UserError(f"{archive}: holds no {', '.join(left)}")
+
+
+def _check(member: tarfile.TarInfo, archive: Path) -> None:
+    path = PurePosixPath(member.name.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts or ":" in "".join(path.parts[:1]):
+        raise UserError(f"{archive}: refused, {member.name!r} leads out of the folder")
+    if not (member.isfile() or member.isdir()):
+        raise UserError(f"{archive}: refused, {member.name!r} is neither a file nor a folder")
+
+
+def _write(content: IO[bytes], target: Path, size: int, archive: Path) -> None:
+    with target.open("xb") as file:
+        while chunk := content.read(_CHUNK):
+            size -= len(chunk)
+            file.write(chunk)
+        file.flush()
+        os.fsync(file.fileno())
+    if size:
+        raise UserError(f"{archive}: cannot be unpacked ({target.name} is cut off)")

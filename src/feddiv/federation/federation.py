@@ -1,0 +1,109 @@
+"""What the round loop asks of a federation."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from feddiv.core.arrays import StateDict, Weights
+from feddiv.core.randomness import Streams
+from feddiv.core.trees import Tensors
+from feddiv.learning.quality import Confusion
+from feddiv.methods.contract import Assessment, Exchange, Facts, Message, Visit
+
+
+@dataclass(frozen=True)
+class Absence:
+    """A client that was asked and gave no answer that can be looked at, and why."""
+
+    client: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What leaves a client of its assessment, where that stays with it: counts of its labels.
+
+    `flagged` is None where the method has no opinion; `wrong` and `caught`, the wrong labels and
+    those of them that are flagged, are None where nobody knows the truth.
+    """
+
+    samples: int
+    flagged: int | None = None
+    wrong: int | None = None
+    caught: int | None = None
+
+    @property
+    def confusion(self) -> Confusion | None:
+        """The filter's decisions against the truth."""
+        if self.flagged is None or self.wrong is None or self.caught is None:
+            return None
+        missed, false = self.wrong - self.caught, self.flagged - self.caught
+        return Confusion(self.caught, false, missed, self.samples - self.wrong - false)
+
+
+class Federation(Protocol):
+    """Clients that can be asked; the memory of each is kept by whoever holds the client."""
+
+    @property
+    def facts(self) -> Facts:
+        """The hello exchange: classes, shapes, clients and their sizes."""
+
+    def newcomers(self) -> dict[int, int]:
+        """Sizes of clients that have joined since this was last asked; they are in `facts` now."""
+
+    def make_model(self, name: str, rng: Streams) -> StateDict:
+        """Freshly initialised weights."""
+
+    def exchange(self, exchange: Exchange, rng: Streams) -> Iterator[Visit[Any] | Absence]:
+        """Outcomes in the order of the exchange's clients; a client left out did not answer."""
+
+    def accept(self, client: int, memory: Any) -> None:
+        """The reply was taken: this is the client's memory once the exchange is over."""
+
+    def refuse(self, client: int, reason: str) -> str:
+        """The reply was not taken, and why; how to put it in the journal."""
+
+    def commit(self) -> None:
+        """The exchange is over: memories that were accepted hold from now on."""
+
+    def discard(self) -> None:
+        """The exchange is given up: memories that were accepted in it are forgotten."""
+
+    def enough(self, answered: int, asked: int) -> bool:
+        """Whether a round counts in which so many of those asked have answered."""
+
+    def mark(self) -> Any:
+        """A turn begins or has ended: `save` saves this point, and `rewind` comes back to it.
+
+        None where no turn is ever given up: then `save` saves the last commit.
+        """
+
+    def rewind(self, mark: Any) -> None:
+        """The turn is given up: everybody as at the mark."""
+
+    def regroup(self, failures: int) -> None:
+        """Wait until the turn that failed so often may go better; `TooFew` if there is no hope."""
+
+    def evaluate(self, weights: Weights) -> npt.NDArray[np.float32]:
+        """Logits [N, C] of the global model on the test samples."""
+
+    def assess(self, message: Message, rng: Streams) -> Iterator[tuple[int, Assessment | Totals]]:
+        """Every reachable client's opinion of its own labels; only in simulation it comes to light.
+
+        Elsewhere it stays with the client, and its totals are told.
+        """
+
+    def save(self) -> Tensors:
+        """What the loop's checkpoint has to hold of the clients, as of the last mark or commit."""
+
+    def restore(self, tensors: Tensors) -> None:
+        """Go on from what was saved."""
+
+    def files(self) -> list[str]:
+        """Names of the files that hold nets which clients keep, as of the last commit."""
+
+    def close(self) -> None:
+        """Let go of processes and connections."""

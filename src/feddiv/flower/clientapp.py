@@ -1,0 +1,121 @@
+"""The ClientApp of a site: its node config says where its data and its folder are."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+from torch import Tensor, nn
+
+from feddiv.core.errors import UserError
+from feddiv.flower.records import problem_records
+from feddiv.flower.site import Site, say
+from feddiv.flower.site_data import AppData, OwnData, Part, SiteData
+
+KEYS = ("data-path", "site-path", "partition-id", "num-partitions", "allow-net")
+
+
+SitePath = str | Path | Callable[[Context], str | Path]
+
+
+def client_app(
+    *,
+    model: Callable[[], nn.Module] | None = None,
+    data: Callable[[Context], Any] | None = None,
+    train_transform: Callable[[Tensor], Tensor] | None = None,
+    site_path: SitePath | None = None,
+) -> ClientApp:
+    """A ClientApp that takes part in any run of feddiv with the data that its node has.
+
+    Without arguments the node config says where the data are. People with a Flower app of their own
+    give `model`, which makes their net, and `data`: for a context the node's data set of numbered
+    items (what the net eats, label), or a loader over one. `train_transform` changes one sample at
+    random, in training only. `site_path` is the folder where the node keeps its state and its label
+    audit, or says it for a context; nodes of a simulation get folders inside it.
+    """
+    if model is None and data is None and train_transform is None and site_path is None:
+        return app_of(lambda context: site_of(context.node_config, context.run_config))
+    if model is None or data is None:
+        missing = "model" if model is None else "data"
+        raise UserError(f"client_app: {missing}= is missing; model= and data= belong together")
+
+    def site(context: Context) -> Site:
+        place = _place(context.node_config)
+        folder = _app_folder(context, site_path, place)
+        return Site(folder, AppData(lambda: data(context), train_transform, place), net=model)
+
+    return app_of(site)
+
+
+def _app_folder(context: Context, site_path: SitePath | None, place: int | None) -> Path:
+    """The node's own word comes first."""
+    if "site-path" in context.node_config:
+        return Path(str(context.node_config["site-path"])).expanduser()
+    if site_path is None:
+        raise UserError(
+            "client_app: site_path= has to name the folder where this site keeps its state and its "
+            'label audit, or site-path="…" in its node config'
+        )
+    if callable(site_path):
+        return Path(site_path(context)).expanduser()
+    folder = Path(site_path).expanduser()
+    return folder if place is None else folder / str(place)
+
+
+def _place(node: Mapping[str, Any]) -> int | None:
+    """The number that a simulation gives to a node."""
+    place = node.get("partition-id")
+    return place if isinstance(place, int) and not isinstance(place, bool) else None
+
+
+def app_of(site: Callable[[Context], Site]) -> ClientApp:
+    """A ClientApp whose node acts as this site."""
+    app = ClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        """Every message of a run: what it asks for is in its task."""
+        try:
+            answer = site(context).answer(message.content)
+        except UserError as problem:
+            say(str(problem))
+            answer = problem_records(" ".join(str(problem).split()))
+        return Message(answer, reply_to=message)
+
+    return app
+
+
+def site_of(node: Mapping[str, Any], run: Mapping[str, Any]) -> Site:
+    """The site that a node config describes."""
+    unknown = sorted(set(node) - set(KEYS))
+    if unknown:
+        raise UserError(f"node config {unknown[0]}: is unknown; allowed: {', '.join(KEYS)}")
+    allowed = str(node.get("allow-net", ""))
+    return Site(_folder(node, run), _holdings(node), nets=(allowed,) if allowed else ())
+
+
+def _holdings(node: Mapping[str, Any]) -> SiteData:
+    if "data-path" in node:
+        return OwnData(Path(str(node["data-path"])).expanduser())
+    place = _place(node)
+    if place is None or place < 0:
+        raise UserError(
+            'node config: give data-path="…" (a site\'s own data) or partition-id=N (a trial)'
+        )
+    return Part(place)
+
+
+def _folder(node: Mapping[str, Any], run: Mapping[str, Any]) -> Path:
+    """Where the site keeps what is its own; in a trial it may be beside the run."""
+    if "site-path" in node:
+        return Path(str(node["site-path"])).expanduser()
+    if "data-path" in node:
+        raise UserError(
+            'node config: site-path="…" has to name the folder where this site keeps its state '
+            "and its label audit"
+        )
+    out = str(run.get("out", ""))
+    if not out:
+        raise UserError('node config: a trial needs site-path="…", or the run config out="…"')
+    return Path(out).expanduser() / "sites" / f"{node.get('partition-id')}"

@@ -1,0 +1,387 @@
+"""The federation on Flower's Grid: our round loop on the server, clients at their sites.
+
+The server knows of a client's memory only which version it has: the memory itself stays at the
+site. A reply that was refused, lost or late advances nothing, because the next message names the
+version to start from.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from flwr.app import Message as FlowerMessage
+from flwr.app import MessageType, RecordDict
+
+from feddiv.config.experiment import Experiment, to_toml
+from feddiv.config.sections import Flower
+from feddiv.core.arrays import StateDict, Weights
+from feddiv.core.errors import TooFew
+from feddiv.core.interrupts import allowed
+from feddiv.core.randomness import Streams
+from feddiv.core.trees import Tensors
+from feddiv.federation.federation import Absence, Totals
+from feddiv.federation.reply_check import Refused, check_reply
+from feddiv.federation.workspace import Workspace
+from feddiv.flower.records import SiteTask, VisitAddress, message_records, weight_records
+from feddiv.flower.seats import (
+    Greeting,
+    Node,
+    Seat,
+    Seats,
+    Transient,
+    reply_in,
+    told_of_an_audit,
+)
+from feddiv.methods.contract import Assessment, Exchange, Facts, Message, Visit
+
+HELLO, ASSESS = "hello", "assess"
+NOBODY = -1  # the client of a message to a site that has no number yet
+KEPT = 3  # saves that a run may come back to: two checkpoints, and one being written
+LINGER = 60.0  # seconds
+SOONEST, LATEST = 0.01, 0.5  # seconds between two looks for a reply
+GREETING = 120.0  # seconds to answer hello: a site may have images to read
+
+
+class Network(Protocol):
+    """What is used of Flower's Grid."""
+
+    def get_nodes(self) -> Iterable[Any]:
+        """The nodes that are connected now."""
+
+    def push_messages(self, messages: Iterable[FlowerMessage]) -> Iterable[str]:
+        """Send; the messages' ids."""
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[FlowerMessage]:
+        """Answers to these messages that have come."""
+
+
+class FlowerFederation:
+    """Sites that are reached through a Grid. `run` tells this run's memories from others'.
+
+    A site has `greeting` seconds to answer hello. The first model that is made begins with the
+    `initial` weights, if there are any. In a simulation nodes are not `keyed`: theirs are invented.
+    """
+
+    def __init__(
+        self,
+        grid: Network,
+        workspace: Workspace,
+        experiment: Experiment,
+        options: Flower,
+        run: str,
+        tell: Callable[[str], None] = lambda line: None,
+        greeting: float = GREETING,
+        initial: StateDict | None = None,
+        keyed: bool = True,
+    ) -> None:
+        torch.set_num_threads(1)  # as everywhere: more would change the bits of an evaluation
+        self.grid, self.workspace, self.options = grid, workspace, options
+        self.run, self.tell = run, tell
+        self.greeting, self.initial, self.keyed = greeting, initial, keyed
+        self.config = to_toml(experiment.from_anywhere())
+        self.seats = Seats()
+        self.versions: dict[int, str] = {}
+        self._staged: dict[int, str] = {}
+        self._marked: dict[int, str] = {}
+        self._saved: list[dict[int, str]] = []
+        self._refused: dict[tuple[int, str], str] = {}  # sites that may not take part, and why
+        self._gathered = False
+        self._again: set[tuple[int, str]] = set()  # of those, who may be asked again
+        self._strangers: list[Greeting] = []  # sites that wait for a number
+
+    # Who is there
+
+    @property
+    def facts(self) -> Facts:
+        """What the sites said when they were greeted; the first time it waits for them."""
+        if not self._gathered:
+            self._gather()
+        dataset = self.workspace.dataset
+        return Facts(
+            dataset.classes, dataset.input_shape, self.seats.sizes, self.workspace.draw.iid
+        )
+
+    @property
+    def wanted(self) -> int:
+        """Sites that have to be there before a run begins, or goes on."""
+        if self.seats.by_key:
+            return self._quorum(len(self.seats.by_key))
+        return self.options.sites or max(len(self.workspace.draw.parts), 1)
+
+    def _gather(self) -> None:
+        """Greet sites until enough are there; then they get their numbers, or their old ones."""
+        deadline, resumed = time.monotonic() + self.options.wait, bool(self.seats.by_key)
+        wanted = self.wanted
+        self.tell(f"waiting for {wanted} sites")
+        self._meet()
+        while (count := self._present() if resumed else len(self._strangers)) < wanted:
+            if not self._pause(deadline):
+                refused = "; ".join(self._refused.values())
+                raise TooFew(
+                    f"{count} of {wanted} sites are there after "
+                    f"federation.wait={self.options.wait:g} seconds"
+                    + (f" (refused: {refused})" if refused else "")
+                )
+            self._meet()
+        if not resumed:  # a run that begins knows them from `facts`
+            self._seated()
+        self._gathered = True
+
+    def newcomers(self) -> dict[int, int]:
+        """Sites that the run has not met yet get their numbers."""
+        if not self._gathered:
+            self._gather()
+        self._meet()
+        return self._seated()
+
+    def _seated(self) -> dict[int, int]:
+        strangers, self._strangers = self._strangers, []
+        return self.seats.seat(strangers)
+
+    def _meet(self) -> None:
+        """Greet nodes that are new in this session; a site that is known takes its seat."""
+        nodes = self._nodes()
+        online = {node.id for node in nodes}
+        self._strangers = [each for each in self._strangers if each.node.id in online]
+        met = {*self.seats.nodes, *(each.node.id for each in self._strangers)}
+        here = self.seats.connected(online) | {each.key for each in self._strangers}
+        for greeting in self._greeted([node for node in nodes if node.id not in met], here):
+            self.tell(f"{greeting.name} is here, with {greeting.samples} samples")
+            if greeting.key in self.seats.by_key:
+                self.seats.seat([greeting])
+            else:
+                self._strangers.append(greeting)
+
+    def _nodes(self) -> list[Node]:
+        """The nodes that are connected now."""
+        found = [Node.of(info, self.keyed) for info in self.grid.get_nodes()]
+        return sorted(found, key=lambda node: node.id)
+
+    def _greeted(self, nodes: list[Node], here: set[str]) -> list[Greeting]:
+        """Those of the nodes that answer hello as they should; `here` are keys of known sites."""
+        barred = self._refused.keys() - self._again
+        nodes = [node for node in nodes if (node.id, node.session) not in barred]
+        address = VisitAddress(self.run, 0, 0, "", NOBODY)
+        task = SiteTask(address, HELLO, self.config)
+        records = message_records(task, Message(HELLO))
+        found: list[Greeting] = []
+        replies = self._sent({node.id: records for node in nodes}, self.greeting)
+        for node, (_, answer) in zip(nodes, replies, strict=True):
+            try:
+                greeting = Greeting.of(
+                    node, reply_in(answer, address), len(self.workspace.draw.parts)
+                )
+                taken = {*here, *(each.key for each in found)}
+                self.seats.check(greeting, taken)
+                found.append(greeting)
+            except Refused as reason:
+                line = f"{node.name or node.key}: {reason}"
+                self.tell(line)
+                self._refused[node.id, node.session] = line
+                if isinstance(reason, Transient):  # next time it may be otherwise
+                    self._again.add((node.id, node.session))
+        return found
+
+    def _pause(self, deadline: float) -> bool:
+        """Wait a little; False when there is no time left."""
+        with allowed():
+            time.sleep(LATEST)
+        return time.monotonic() < deadline
+
+    # Exchanges
+
+    def exchange(self, exchange: Exchange, rng: Streams) -> Iterator[Visit[Any] | Absence]:
+        """Ask everybody at once; take the answers in the plan's order."""
+        nodes = {client: node for node, client in self.seats.nodes.items()}
+        online = {node.id for node in self._nodes()}
+        weights = weight_records(exchange.message.weights)  # once for all
+        records: dict[int, RecordDict] = {}
+        asked: dict[int, VisitAddress] = {}
+        for client in exchange.clients:
+            if nodes.get(client) in online:
+                message = exchange.to(client)
+                same = message.weights is exchange.message.weights
+                address = VisitAddress(self.run, rng.round, rng.exchange, rng.part, client)
+                asked[client] = address
+                task = self._task(message, address)
+                records[nodes[client]] = message_records(task, message, weights if same else None)
+        answers = self._sent(records, self.options.round_timeout)
+        for client in exchange.clients:
+            if client not in asked:
+                yield self._absence(client, f"{self.seats.name(client)} is not connected")
+                continue
+            _, answer = next(answers)
+            try:
+                reply = reply_in(answer, asked[client])
+            except Refused as reason:
+                yield self._absence(client, f"{self.seats.name(client)}: {reason}")
+                continue
+            yield Visit(reply, asked[client].version)
+
+    def _absence(self, client: int, reason: str) -> Absence:
+        self.tell(reason)
+        return Absence(client, reason)
+
+    def _task(self, message: Message, address: VisitAddress) -> SiteTask:
+        client = address.client
+        versions = [*self._saved, self._marked, self.versions]
+        return SiteTask(
+            address,
+            message.kind,
+            self.config,
+            self.versions.get(client, ""),
+            tuple(sorted({each[client] for each in versions if client in each})),
+        )
+
+    def _sent(
+        self, records: Mapping[int, RecordDict], seconds: float
+    ) -> Iterator[tuple[int, FlowerMessage | str]]:
+        """Send to nodes; their answers, or why there is none, in the same order.
+
+        What comes early is kept until its turn: a site that is gone by then has answered. Messages
+        outlive the time-out, for with a message its reply expires too.
+        """
+        messages = [
+            FlowerMessage(content, node, MessageType.TRAIN, ttl=2 * seconds + LINGER)
+            for node, content in records.items()
+        ]
+        ids = list(self.grid.push_messages(messages)) if messages else []
+        deadline, pause = time.monotonic() + seconds, SOONEST
+        arrived: dict[str, FlowerMessage] = {}
+        outstanding = {id for id in ids if id}
+        for node, id in zip(records, ids, strict=True):
+            while id in outstanding:
+                with allowed():
+                    for message in self.grid.pull_messages(sorted(outstanding)):
+                        answered = message.metadata.reply_to_message_id
+                        if answered in outstanding:  # and not a second time
+                            outstanding.remove(answered)
+                            arrived[answered] = message
+                if id not in outstanding or time.monotonic() >= deadline:
+                    break
+                with allowed():
+                    time.sleep(pause)
+                pause = min(2 * pause, LATEST)
+            late = f"did not answer in {seconds:g} seconds" if id else "could not be reached"
+            yield node, arrived.pop(id, late)
+
+    def accept(self, client: int, memory: str) -> None:
+        """The reply was taken: the client's memory will be this version of it."""
+        self._staged[client] = memory
+
+    def refuse(self, client: int, reason: str) -> str:
+        """The reply was not taken: the operator is told by whom it is."""
+        line = f"{self.seats.name(client)}: refused: {reason}"
+        self.tell(line)
+        return line
+
+    def commit(self) -> None:
+        """The exchange is over."""
+        self.versions = {**self.versions, **self._staged}
+        self._staged = {}
+
+    def discard(self) -> None:
+        """The exchange is given up."""
+        self._staged = {}
+
+    # Rounds in which too few answered
+
+    def enough(self, answered: int, asked: int) -> bool:
+        """Whether the quorum was reached."""
+        return answered >= self._quorum(asked)
+
+    def _quorum(self, asked: int) -> int:
+        return max(math.ceil(self.options.quorum * asked - 1e-9), 1)
+
+    def mark(self) -> dict[int, str]:
+        """The versions of now."""
+        self._marked = self.versions
+        return self._marked
+
+    def rewind(self, mark: dict[int, str]) -> None:
+        """Back to the versions of the mark."""
+        self.versions = mark
+
+    def regroup(self, failures: int) -> None:
+        """Wait for a quorum of the sites; known ones are greeted, whatever node they come by."""
+        if failures >= self.options.attempts:
+            raise TooFew(
+                f"too few sites answered, {failures} times in a row (federation.attempts): "
+                "clients.jsonl names them"
+            )
+        self.tell(f"too few sites answered: the round is repeated, attempt {failures + 1}")
+        deadline = time.monotonic() + self.options.wait
+        self._meet()
+        while not self.enough(self._present(), len(self.seats.by_key)):
+            if not self._pause(deadline):
+                raise TooFew(
+                    f"{self._present()} of {len(self.seats.by_key)} sites are connected after "
+                    f"federation.wait={self.options.wait:g} seconds"
+                )
+            self._meet()
+
+    def _present(self) -> int:
+        return sum(node.id in self.seats.nodes for node in self._nodes())
+
+    # What the server does itself
+
+    def make_model(self, name: str, rng: Streams) -> StateDict:
+        """Freshly initialised weights, or those that the run was given."""
+        if self.initial is not None:
+            given, self.initial = self.initial, None
+            return given
+        return self.workspace.make_model(name, rng)
+
+    def evaluate(self, weights: Weights) -> npt.NDArray[np.float32]:
+        """Logits of the test samples that the server has."""
+        with allowed():
+            return self.workspace.evaluate(weights)
+
+    def assess(self, message: Message, rng: Streams) -> Iterator[tuple[int, Assessment | Totals]]:
+        """Every site writes its label audit; what it says of it here are counts."""
+        facts = self.facts
+        exchange = Exchange(tuple(facts.sizes), replace(message, kind=ASSESS))
+        for visit in self.exchange(exchange, rng):
+            if isinstance(visit, Absence):
+                continue  # it was told of
+            reply = visit.reply
+            size = facts.sizes[reply.client]
+            try:
+                check_reply(reply, told_of_an_audit(size), (), exchange.message, size)
+            except Refused as reason:
+                self.tell(f"no label audit: {self.seats.name(reply.client)}: {reason}")
+                continue
+            counts = {name: int(value) for name, value in reply.metrics.items()}
+            yield reply.client, Totals(size, **counts)
+
+    def save(self) -> Tensors:
+        """Who sits where, and the version of each one's memory, at the last mark."""
+        self._saved = [*self._saved, self._marked][-KEPT:]
+        content = {
+            "run": self.run,
+            "seats": [asdict(seat) for seat in self.seats.known],
+            "saved": [list(versions.items()) for versions in self._saved],
+        }
+        text = json.dumps(content).encode()
+        return {"sites": torch.frombuffer(bytearray(text), dtype=torch.uint8)}
+
+    def restore(self, tensors: Tensors) -> None:
+        """Go on with the sites of a checkpoint, whatever nodes they are connected by now."""
+        content = json.loads(tensors["sites"].numpy().tobytes())
+        self.run = content["run"]
+        self.seats.by_key = {seat["key"]: Seat(**seat) for seat in content["seats"]}
+        self._saved = [{int(c): version for c, version in pairs} for pairs in content["saved"]]
+        self.versions = self._marked = self._saved[-1]
+
+    def files(self) -> list[str]:
+        """None: nets that clients keep are at the sites."""
+        return []
+
+    def close(self) -> None:
+        """Nothing to let go of: the Grid is its owner's."""

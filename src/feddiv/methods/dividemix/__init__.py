@@ -1,0 +1,1 @@
+"""DivideMix and the parts that only it uses."""

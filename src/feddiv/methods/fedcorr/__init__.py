@@ -1,0 +1,1 @@
+"""FedCorr and the parts that only it uses."""

@@ -1,0 +1,274 @@
+"""FedCorr: find noisy clients, correct their labels, then train as usual (Xu et al., CVPR 2022).
+
+Symbols of the paper: Lambda_k = the sum of `lids[k]`, mu_k = `noise_levels[k]`, beta = `pull`,
+pi = `relabel_share`, theta_c = `confidence`, kappa = `clean_below`, T1, T2 and T3 = the turns of
+the stages `preprocess`, `finetune` and `train`. Losses never leave a client: the server learns
+one LID score per visit and mu_k.
+"""
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+from torch import nn
+
+from feddiv.core.arrays import Array, Labels, Mask, StateDict, Weights
+from feddiv.core.randomness import Streams
+from feddiv.learning.average import RunningMean
+from feddiv.learning.gaussian_mixture import larger_component
+from feddiv.learning.predict import predict_global, predict_local
+from feddiv.learning.proximal import PulledMixUp
+from feddiv.learning.score import label_scores, log_softmax
+from feddiv.learning.train import train
+from feddiv.methods.common import DIVERGENCE, flagged_diary, share, trained_reply
+from feddiv.methods.contract import (
+    Assessment,
+    Client,
+    Declared,
+    Diary,
+    Exchange,
+    Facts,
+    Message,
+    Method,
+    MethodOptions,
+    Moment,
+    Payload,
+    Replies,
+    Reply,
+    Stage,
+    Visit,
+    choose_clients,
+)
+from feddiv.methods.fedcorr.lid import CAP, FEWEST, intrinsic_dimensions
+
+
+class FedCorrOptions(MethodOptions):
+    """FedCorr's own options; the defaults are those of the released commands for CIFAR-10."""
+
+    name: Literal["fedcorr"] = "fedcorr"
+    # T2 / (T2 + T3); T1 is warmup.iterations.
+    finetune_share: float = Field(500 / 950, ge=0, lt=1)
+    neighbours: int = Field(20, ge=2)  # k of the LID
+    pull: float = Field(5.0, ge=0)  # beta
+    squared: bool = False  # the released code does not square the distance
+    relabel_share: float = Field(0.5, ge=0, le=1)  # pi
+    confidence: float = Field(0.5, ge=0, le=1)  # theta_c
+    clean_below: float = Field(0.1, ge=0, le=1)  # kappa
+
+
+@dataclass(frozen=True)
+class FedCorrState:
+    """The server's state."""
+
+    net: StateDict  # theta
+    sizes: dict[int, int]  # n_k
+    lids: dict[int, tuple[float, ...]]  # what each client said, iteration by iteration
+    noise_levels: dict[int, float]  # mu_k
+    noisy: tuple[int, ...] = ()  # the noisy clients of the last iteration
+
+
+@dataclass(frozen=True)
+class FedCorrMemory:
+    """What a client keeps between visits; it never leaves the client."""
+
+    labels: Labels | None = None  # from the first correction on, and for good
+    losses: Array | None = None  # of the last pre-processing visit
+
+
+class FedCorr(Method[FedCorrState, FedCorrMemory]):
+    """Three stages: who is noisy, learn from the clean, correct the noisy and learn from all."""
+
+    name = "fedcorr"
+    summary = "noisy clients found by their LID, their labels corrected for good in stages"
+    paper = "Xu et al., CVPR 2022"
+    Options = FedCorrOptions
+    options: FedCorrOptions
+    without_warmup = "FedAvg with MixUp"  # nobody would ever be found to be noisy
+
+    # The server
+
+    def stages(self) -> tuple[Stage, ...]:
+        """T1 iterations over all clients, then T2 and T3 rounds out of what is left."""
+        budget = self.budget
+        left = budget.rounds - budget.warmup_rounds
+        finetune = max(min(round(self.options.finetune_share * left), left - 1), 0)
+        return (
+            Stage("preprocess", budget.warmup_iterations, 1 / budget.fraction),
+            Stage("finetune", finetune),
+            Stage("train", left - finetune),
+        )
+
+    def begin(
+        self, make_model: Callable[[str], StateDict], facts: Facts, rng: Streams
+    ) -> FedCorrState:
+        """A fresh model; everybody counts as clean."""
+        lids: dict[int, tuple[float, ...]] = dict.fromkeys(facts.sizes, ())
+        return FedCorrState(make_model("net"), facts.sizes, lids, dict.fromkeys(facts.sizes, 0.0))
+
+    def joined(self, state: FedCorrState, sizes: Mapping[int, int]) -> FedCorrState:
+        """Newcomers count as clean, as everybody did at the start."""
+        lids: dict[int, tuple[float, ...]] = dict.fromkeys(sizes, ())
+        levels = dict.fromkeys(sizes, 0.0)
+        return replace(
+            super().joined(state, sizes),
+            lids={**state.lids, **lids},
+            noise_levels={**state.noise_levels, **levels},
+        )
+
+    def plan(self, state: FedCorrState, moment: Moment, rng: Streams) -> Exchange | None:
+        """Who takes part in this stage."""
+        everyone, weights = tuple(sorted(state.sizes)), {"net": state.net}
+        rng = rng.at(exchange=0)  # one draw for all exchanges of a turn
+        if moment.stage == "preprocess":
+            order = rng.numpy("order").permutation(len(everyone))
+            if moment.exchange < len(everyone):  # the model goes from client to client
+                client = everyone[order[moment.exchange]]
+                level: Payload = {"noise_level": np.array(state.noise_levels[client])}
+                return Exchange((client,), Message("preprocess", weights, level))
+            if moment.exchange == len(everyone):
+                # To nobody, perhaps: the merge still has to learn that none is noisy.
+                return Exchange(noisy_clients(state.lids), Message("correct", weights))
+            return None
+        count = self.budget.visits(len(everyone))
+        if moment.stage == "finetune":
+            fallback = math.ceil(self.budget.fraction * len(everyone) - 1e-9)
+            pool = clean_pool(state.noise_levels, self.options.clean_below, fallback)
+            turns = [("train", choose_clients(pool, count, rng))]
+        else:
+            turns = [("train", choose_clients(everyone, count, rng))]
+            if moment.turn == 0 and state.noisy:  # what fine-tuning was for
+                turns.insert(0, ("relabel", state.noisy))
+        if moment.exchange == len(turns):
+            return None
+        kind, clients = turns[moment.exchange]
+        return Exchange(clients, Message(kind, weights))
+
+    def merge(self, state: FedCorrState, exchange: Exchange, replies: Replies) -> FedCorrState:
+        """Average the models (of one client: take it over), note LIDs and noise levels."""
+        models, lids, told = RunningMean(), dict(state.lids), dict[int, float]()
+        for reply in replies:
+            if reply.weights is not None:
+                models.add(reply.weights, reply.samples)
+            if "lid" in reply.payload:
+                lids[reply.client] = (*lids[reply.client], float(reply.payload["lid"]))
+            if "noise_level" in reply.payload:
+                told[reply.client] = float(reply.payload["noise_level"])
+        mean = models.mean()
+        state = replace(state, net=mean["net"] if mean else state.net, lids=lids)
+        if exchange.message.kind != "correct":
+            return state
+        noisy = dict.fromkeys(exchange.clients)
+        levels = {  # a noisy client that did not answer keeps the level it had
+            client: told.get(client, before) if client in noisy else 0.0
+            for client, before in state.noise_levels.items()
+        }
+        return replace(state, noise_levels=levels, noisy=exchange.clients)
+
+    # The client
+
+    def visit(
+        self, client: Client, memory: FedCorrMemory | None, received: Message, rng: Streams
+    ) -> Visit[FedCorrMemory]:
+        """What a client does with a message."""
+        memory = memory or FedCorrMemory()
+        net, labels = client.net(received.weights["net"]), _labels(client, memory)
+        if received.kind in ("correct", "relabel"):
+            return self._correct(client, net, memory, received.kind)
+        pull = self.options.pull * float(received.payload.get("noise_level", 0.0))
+        learning = PulledMixUp(net, labels, pull, rng, squared=self.options.squared)
+        train(net, client.samples, learning.select, learning, self.training, rng)
+        payload: Payload = {}
+        if received.kind == "preprocess":
+            logits = predict_local(net, client.samples)
+            # Cross-entropy of the softmax outputs taken as logits, as in the released code.
+            memory = replace(memory, losses=label_scores(logits, labels, "bounded"))
+            if len(client) >= FEWEST:
+                outputs = np.exp(log_softmax(logits))
+                lid = intrinsic_dimensions(outputs, self.options.neighbours).mean()
+                payload = {"lid": np.array(lid)}
+        return Visit(trained_reply(client, net, received, payload), memory)
+
+    def _correct(
+        self, client: Client, net: nn.Module, memory: FedCorrMemory, kind: str
+    ) -> Visit[FedCorrMemory]:
+        """New labels where the model is sure: of the most suspicious samples, or of all."""
+        labels = _labels(client, memory)
+        outputs = np.exp(log_softmax(predict_global(net, client.samples)))
+        changed = outputs.max(axis=1) > self.options.confidence
+        payload: Payload = {}
+        diary: Diary = {}
+        if kind == "correct":
+            losses = np.zeros(len(client)) if memory.losses is None else memory.losses
+            noisy = larger_component(losses)
+            changed &= largest(losses, int(noisy.sum() * self.options.relabel_share + 1e-9))
+            payload = {"noise_level": np.array(share(noisy))}
+            diary = flagged_diary(client.samples, labels, noisy)
+        corrected = np.where(changed, outputs.argmax(axis=1), labels)
+        diary["relabelled"] = int((corrected != labels).sum())
+        reply = Reply(client.id, len(client), payload=payload)
+        return Visit(reply, replace(memory, labels=corrected), diary)
+
+    # What everybody else asks of a method
+
+    def weights(self, state: FedCorrState) -> Weights:
+        """The one global model."""
+        return {"net": state.net}
+
+    def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
+        """One number about the client's outputs or labels, and nothing per sample."""
+        if kind == "preprocess":
+            # Clients of very few samples have none.
+            return {**DIVERGENCE, "lid": Declared((), 0.0, CAP, optional=True)}
+        if kind == "correct":
+            return {"noise_level": Declared((), 0.0, 1.0)}
+        return DIVERGENCE if kind == "train" else {}
+
+    def returns(self, kind: str) -> Collection[str]:
+        """Who corrects labels does not train."""
+        return ("net",) if kind in ("preprocess", "train") else ()
+
+    def assess(self, client: Client, memory: FedCorrMemory | None, received: Message) -> Assessment:
+        """A given label is wrong where it was corrected: there is no other opinion."""
+        logits = predict_global(client.net(received.weights["net"]), client.samples)
+        kept = _labels(client, memory or FedCorrMemory()) == client.samples.given.numpy()
+        return Assessment(logits.argmax(axis=1), kept.astype(np.float64))
+
+    def records(self, state: FedCorrState) -> Diary:
+        """Who is held to be noisy."""
+        return {"noisy_clients": list(state.noisy)}
+
+
+def largest(values: Array, count: int) -> Mask:
+    """The `count` largest values [n]; of equal ones the first."""
+    chosen = np.zeros(len(values), dtype=bool)
+    chosen[np.argsort(-values, kind="stable")[:count]] = True
+    return chosen
+
+
+def noisy_clients(lids: Mapping[int, tuple[float, ...]]) -> tuple[int, ...]:
+    """The clients of larger cumulative LID.
+
+    One that missed an iteration counts as if it had gone on as before, and one that never sent a
+    score (it has too few samples) as the median of the others.
+    """
+    iterations = max((len(said) for said in lids.values()), default=0)
+    known = {k: sum(said) * (iterations / len(said)) for k, said in lids.items() if said}
+    if not known:
+        return ()
+    ids, median = sorted(lids), float(np.median(list(known.values())))
+    noisy = larger_component(np.array([known.get(client, median) for client in ids]))
+    return tuple(client for client, found in zip(ids, noisy, strict=True) if found)
+
+
+def clean_pool(levels: Mapping[int, float], below: float, fallback: int) -> tuple[int, ...]:
+    """Clients whose noise level is at most `below`, or else the `fallback` cleanest ones."""
+    pool = tuple(client for client, level in levels.items() if level <= below)
+    return pool or tuple(sorted(levels, key=lambda client: (levels[client], client))[:fallback])
+
+
+def _labels(client: Client, memory: FedCorrMemory) -> Labels:
+    """The labels as they are now: given, or corrected at an earlier visit."""
+    return client.samples.given.numpy() if memory.labels is None else memory.labels

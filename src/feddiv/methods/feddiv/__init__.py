@@ -1,0 +1,1 @@
+"""FedDiv and the parts that only it uses."""

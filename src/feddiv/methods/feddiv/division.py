@@ -1,0 +1,65 @@
+"""Step 2 of a visit: divide a client's samples into clean, relabelled and left out."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from feddiv.core.arrays import Array, Labels, Mask
+from feddiv.learning.score import log_softmax
+from feddiv.methods.feddiv.relabel import RelabelOptions, relabel
+
+
+@dataclass(frozen=True)
+class Division:
+    """Masks over a client's samples [n], and the label that each would train with [n]."""
+
+    clean: Mask
+    relabelled: Mask
+    labels: Labels
+    noise_level: float  # delta-hat, the share of labels that were dropped
+    noisy_client: bool
+    pardoned: Mask  # trains as clean although its label would have been dropped
+
+    @property
+    def candidates(self) -> Mask:
+        """What may be trained on: all of a clean client, else the clean and the relabelled."""
+        if not self.noisy_client:
+            return np.ones_like(self.clean)
+        return self.clean | self.relabelled
+
+    def trusted(self, p_clean: Array) -> float:
+        """How many labels this client trains on that are expected to be right."""
+        return float(p_clean[self.clean].sum() + self.relabelled.sum())
+
+
+def divide(
+    p_clean: Array,
+    logits: Array,
+    labels: Labels,
+    *,
+    pardoned: Mask | None = None,
+    drop_below: float = 0.5,
+    clean_client_below: float,
+    relabelling: RelabelOptions,
+) -> Division:
+    """Split by p(clean) >= `drop_below`; on a noisy client relabel what the model is sure of.
+
+    Labels that are `pardoned` train as clean ones, but do not make the client a clean one.
+    """
+    clean = p_clean >= drop_below
+    noise_level = float((~clean).mean())
+    noisy_client = noise_level > clean_client_below
+    spared = np.zeros_like(clean) if pardoned is None else pardoned & ~clean
+    clean = clean | spared
+    relabelled = np.zeros_like(clean)
+    if noisy_client and relabelling.enabled:
+        relabelled = relabel(np.exp(log_softmax(logits)), ~clean, relabelling.confidence)
+    predicted = logits.argmax(axis=1)
+    return Division(
+        clean,
+        relabelled,
+        np.where(relabelled, predicted, labels),
+        noise_level,
+        noisy_client,
+        spared,
+    )

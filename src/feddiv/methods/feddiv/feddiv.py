@@ -1,0 +1,366 @@
+"""FedDiv: collaborative noise filtering (Li et al., AAAI 2024).
+
+Symbols of the paper: theta = `net`, W = `NoiseFilter`, D_k = a client's samples, n_k = its size,
+delta-hat = `noise_level`, y-hat = `predicted`, y-tilde = `debiased_labels`, p-hat_k =
+`memory.bias`, zeta = `relabel.confidence`, xi and m = `sampler.xi` and `sampler.momentum`,
+eta = 1 where `regulariser` applies. p-bar, the model's mean prediction over all clients, is ours.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+from torch import nn
+
+from feddiv.core.arrays import Array, Labels, StateDict, Weights
+from feddiv.core.randomness import Streams
+from feddiv.learning.average import RunningMean, Trail
+from feddiv.learning.gaussian_mixture import Mixture
+from feddiv.learning.predict import predict_array, predict_global
+from feddiv.learning.score import LOG_ODDS_CLIP
+from feddiv.learning.train import MixUp, everything, train
+from feddiv.methods.common import DIVERGENCE, trained_reply
+from feddiv.methods.contract import (
+    Assessment,
+    Client,
+    Declared,
+    Diary,
+    Exchange,
+    Facts,
+    Message,
+    Method,
+    Moment,
+    Payload,
+    Replies,
+    Reply,
+    Stage,
+    Variant,
+    Visit,
+)
+from feddiv.methods.feddiv.diary import visit_diary
+from feddiv.methods.feddiv.division import divide
+from feddiv.methods.feddiv.feddiv_options import VARIANTS, FedDivOptions
+from feddiv.methods.feddiv.filter import BINS, NoiseFilter
+from feddiv.methods.feddiv.filter_client import ClientFilter, FilterMemory
+from feddiv.methods.feddiv.filter_server import Ledger
+from feddiv.methods.feddiv.sampler import Reselection, debiased_labels, update_bias
+from feddiv.methods.feddiv.second_opinion import TEMPERATURES, least_log_likelihood
+from feddiv.methods.feddiv.starvation import pardons
+
+LEAST_TRUST = 1e-3  # samples: a round of clients without a trusted label still has a mean
+
+
+@dataclass(frozen=True)
+class FedDivState:
+    """The server's state."""
+
+    net: StateDict  # theta^(t)
+    ledger: Ledger  # what clients sent about their scores
+    mixture: Array | None  # W^(t): means, variances, weights
+    sizes: dict[int, int]  # n_k
+    iid: bool
+    trail: Trail = field(default_factory=Trail)  # with warmup.result=average
+
+    @property
+    def model(self) -> StateDict:
+        """The model to use: where there is a trail of hand-overs, their mean."""
+        return self.net if self.trail.mean is None else self.trail.mean
+
+
+@dataclass(frozen=True)
+class FedDivMemory:
+    """What a client keeps between visits; it never leaves the client."""
+
+    bias: Array  # p-hat_k
+    visits: int = 0  # training visits after warm-up
+    filter: FilterMemory = field(default_factory=FilterMemory)
+    labels: Labels | None = None  # corrected labels, with relabel.persist
+    debiased: Labels | None = None  # y-tilde, with sampler.timing=visit
+
+
+class FedDiv(Method[FedDivState, FedDivMemory]):
+    """One noise filter, learnt by all clients; each trains on what it lets through."""
+
+    name = "feddiv"
+    summary = "a noise filter learnt by all clients, relabelling, a consistency sampler"
+    paper = "Li et al., AAAI 2024"
+    Options = FedDivOptions
+    options: FedDivOptions
+    variants: ClassVar[Mapping[str, Variant]] = VARIANTS
+    judges_unseen = True
+
+    # The server
+
+    def stages(self) -> tuple[Stage, ...]:
+        """Warm-up on all given labels, then filtered rounds."""
+        budget = self.budget
+        if self.options.warmup.mode == "hand_over":
+            warmup = Stage("warmup", budget.warmup_iterations, 1 / budget.fraction)
+        else:
+            warmup = Stage("warmup", budget.warmup_rounds)
+        return (warmup, Stage("train", budget.rounds - budget.warmup_rounds))
+
+    @property
+    def needs_truth(self) -> bool:
+        """The perfect filter does."""
+        return self.options.filter.scope == "perfect"
+
+    def begin(
+        self, make_model: Callable[[str], StateDict], facts: Facts, rng: Streams
+    ) -> FedDivState:
+        """A fresh model and no filter."""
+        ledger = Ledger.empty(max(facts.sizes) + 1, len(facts.classes))
+        return FedDivState(make_model("net"), ledger, None, facts.sizes, facts.iid)
+
+    def joined(self, state: FedDivState, sizes: Mapping[int, int]) -> FedDivState:
+        """Newcomers get a row of the ledger; the filter is there for them already."""
+        ledger = state.ledger.grown(max(sizes) + 1)
+        return super().joined(replace(state, ledger=ledger), sizes)
+
+    def plan(self, state: FedDivState, moment: Moment, rng: Streams) -> Exchange | None:
+        """Step 1: who takes part, and what they receive."""
+        everyone = tuple(sorted(state.sizes))
+        rng = rng.at(exchange=0)  # one draw for all exchanges of a turn
+        chosen = self.choose(everyone, rng)
+        if moment.stage == "train":
+            openings = self._openings() if moment.turn == 0 else ()
+            turns = [*((kind, everyone) for kind in openings), ("train", chosen)]
+        elif self.options.warmup.mode == "hand_over":
+            order = rng.numpy("order").permutation(len(everyone))
+            turns = [("warmup", (everyone[i],)) for i in order]
+        else:
+            turns = [("warmup", chosen)]
+        if moment.exchange == len(turns):
+            return None
+        kind, clients = turns[moment.exchange]
+        return Exchange(clients, self._message(kind, state))
+
+    def _openings(self) -> tuple[str, ...]:
+        """Exchanges with all clients before the first filtered round, which make W^(1)."""
+        if self.options.filter.scope == "perfect":
+            return ()
+        return ("bias", "filter") if self.options.filter.debias == "global" else ("filter",)
+
+    def _message(self, kind: str, state: FedDivState) -> Message:
+        payload: Payload = {"eta": np.array(float(self._regularised(kind, state.iid)))}
+        if self.options.filter.debias == "global":
+            payload["bias"] = state.ledger.bias
+        if state.mixture is not None:
+            payload["mixture"] = state.mixture
+            if self.options.filter.calibrated:
+                payload["temperature"] = np.array(state.ledger.temperature)
+        if kind == "train" and self._weighs_by_trust(state.iid):
+            payload["by_trust"] = np.array(1.0)
+        if kind == "train" and self.options.filter.starved_below > 0:
+            payload["pardons"] = pardons(state.ledger.tally, self.options.filter.starved_below)
+        return Message(kind, {"net": state.net if kind == "warmup" else state.model}, payload)
+
+    def _regularised(self, kind: str, iid: bool) -> bool:
+        rule = self.options.regulariser
+        wanted = rule == "always" or (rule == "non_iid" and not iid)
+        return wanted and (kind != "warmup" or self.options.warmup.regulariser)
+
+    def _weighs_by_trust(self, iid: bool) -> bool:
+        rule = self.options.weigh_by_trust
+        return rule == "always" or (rule == "iid" and iid)
+
+    def merge(self, state: FedDivState, exchange: Exchange, replies: Replies) -> FedDivState:
+        """Steps 5 and 6: average the models, then aggregate the filters."""
+        models, ledger = RunningMean(), state.ledger.opened(self.options.filter)
+        for reply in replies:
+            if reply.weights is not None:
+                trusted = float(reply.payload.get("trusted", reply.samples))
+                models.add(reply.weights, max(min(trusted, reply.samples), LEAST_TRUST))
+            ledger.add(reply.client, reply.samples, reply.payload)
+        mean = models.mean()
+        net = mean["net"] if mean else None
+        if exchange.message.kind == "warmup":
+            return replace(state, net=net or state.net, trail=self._trail(state, net, models.total))
+        if net is not None:
+            state = replace(state, net=net, trail=Trail())
+        before = None if state.mixture is None else Mixture.unpacked(state.mixture)
+        fitted = ledger.fitted(NoiseFilter(self.options.filter, len(ledger.softmax), before))
+        mixture = None if fitted.mixture is None else fitted.mixture.packed()
+        return replace(state, ledger=ledger, mixture=mixture)
+
+    def _trail(self, state: FedDivState, net: StateDict | None, samples: float) -> Trail:
+        warmup = self.options.warmup
+        if warmup.mode != "hand_over" or warmup.result == "last":
+            return state.trail
+        complete = state.trail.visits == len(state.sizes)
+        return (Trail() if complete else state.trail).followed(net, int(samples))
+
+    # The client
+
+    def visit(
+        self, client: Client, memory: FedDivMemory | None, received: Message, rng: Streams
+    ) -> Visit[FedDivMemory]:
+        """What a client does with a message."""
+        memory = memory or _blank(client)
+        net = client.net(received.weights["net"])
+        if received.kind == "warmup":
+            select = everything(client.samples)
+            train(net, client.samples, select, self._objective(received, rng), self.training, rng)
+            return Visit(trained_reply(client, net, received), memory)
+        if received.kind == "train":
+            return self._train(client, net, memory, received, rng)
+        noise_filter = self._filter(client, memory, received)
+        logits = predict_global(net, client.samples)
+        if received.kind == "bias":
+            payload = noise_filter.upload_bias(logits)
+            payload |= noise_filter.upload_likelihood(logits, _labels(client, memory))
+        else:
+            payload = noise_filter.upload(noise_filter.scores(logits, _labels(client, memory)))
+        reply = Reply(client.id, len(client), payload=payload)
+        return Visit(reply, replace(memory, filter=noise_filter.memory))
+
+    def _train(
+        self,
+        client: Client,
+        net: nn.Module,
+        memory: FedDivMemory,
+        received: Message,
+        rng: Streams,
+    ) -> Visit[FedDivMemory]:
+        """Steps 2 to 4: filter and relabel, train on what the sampler keeps, fit the filter."""
+        options, samples, labels = self.options, client.samples, _labels(client, memory)
+        noise_filter = self._filter(client, memory, received)
+
+        # Step 2: split with the federated filter, relabel what the global model is sure of.
+        logits = predict_global(net, samples)
+        scores = noise_filter.scores(logits, labels)
+        sharpened = noise_filter.sharpened(logits, labels)
+        p_clean = noise_filter.p_clean(scores, labels, _truth(client), sharpened)
+        division = divide(
+            p_clean,
+            logits,
+            labels,
+            pardoned=noise_filter.pardoned(scores, labels),
+            drop_below=options.filter.drop_below,
+            clean_client_below=options.filter.clean_client_below,
+            relabelling=options.relabel,
+        )
+
+        # Step 3: local training on D-hat_k, reselected before every epoch.
+        reselection = Reselection(
+            options.sampler,
+            division,
+            logits,
+            memory.bias,
+            visits=memory.visits,
+            relabelled_train=division.noise_level > options.relabel.min_noise,
+            stale=memory.debiased,
+            local_logits=lambda rows: predict_array(net, samples, rows),
+        )
+        if len(reselection) > options.train.min_batches * self.training.batch:
+            train(net, samples, reselection, self._objective(received, rng), self.training, rng)
+        if options.relabel.persist:
+            corrected = division.relabelled & reselection.consistent
+            memory = replace(memory, labels=np.where(corrected, division.labels, labels))
+
+        # Step 4: one pass of theta_k gives p-hat_k and, where wanted, the scores to fit.
+        payload = noise_filter.upload_bias(logits)
+        payload |= noise_filter.upload_tally(p_clean, scores, labels)
+        payload |= noise_filter.upload_likelihood(logits, labels)
+        if "by_trust" in received.payload:
+            payload["trusted"] = np.array(division.trusted(p_clean))
+        if options.sampler.enabled or options.filter.fits_local_scores:
+            after = np.nan_to_num(predict_array(net, samples))  # exploded weights will be refused
+            bias = update_bias(memory.bias, after, options.sampler)
+            debiased = debiased_labels(after, bias, options.sampler.xi)
+            memory = replace(memory, bias=bias, debiased=debiased)
+            if options.filter.fits_local_scores:
+                scores = noise_filter.scores(after, _labels(client, memory))
+        payload |= noise_filter.upload(scores)
+        memory = replace(memory, visits=memory.visits + 1, filter=noise_filter.memory)
+        diary = visit_diary(samples, labels, p_clean, logits, division, reselection.kept)
+        return Visit(trained_reply(client, net, received, payload), memory, diary)
+
+    def _objective(self, received: Message, rng: Streams) -> MixUp:
+        eta = float(received.payload["eta"])
+        return MixUp(rng, eta=eta, raw_forward=self.options.train.raw_forward)
+
+    def _filter(self, client: Client, memory: FedDivMemory, received: Message) -> ClientFilter:
+        return ClientFilter(self.options.filter, client.classes, memory.filter, received.payload)
+
+    # What everybody else asks of a method
+
+    def weights(self, state: FedDivState) -> Weights:
+        """The one global model."""
+        return {"net": state.model}
+
+    def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
+        """Totals of scores and of softmax outputs, or six numbers: nothing per sample."""
+        options, largest = self.options.filter, float(max(facts.sizes.values()))
+        classes, inf, least = len(facts.classes), np.inf, np.finfo(np.float64).tiny
+        bias: dict[str, Declared] = {}
+        tally: dict[str, Declared] = {}
+        summary: dict[str, Declared] = {}
+        if options.debias == "global" and options.scope != "perfect":
+            bias["softmax"] = Declared((classes,), -largest, largest)
+        if options.scope == "federated":  # else the filter stays at the client
+            if options.calibrated:
+                lowest = largest * least_log_likelihood(classes)
+                bias["likelihood"] = Declared((len(TEMPERATURES),), lowest, -lowest)
+            if options.starved_below > 0:
+                swing = 2 * LOG_ODDS_CLIP * largest  # of a sum of scores, from one end to the other
+                tally["tally"] = Declared((3, classes), -swing, swing)
+            # One sample, or scores that are all equal, have no summary.
+            if options.aggregate == "mean":
+                low, high = (-inf, -inf, least, least, least, least), (inf, inf, inf, inf, 1.0, 1.0)
+                summary["mixture"] = Declared((6,), low, high, optional=True)
+            else:
+                summary["histogram"] = Declared((BINS,), -largest, largest, optional=True)
+        kinds = {"warmup": DIVERGENCE, "bias": bias, "filter": summary}
+        trained = {**DIVERGENCE, **bias, **tally, **summary}
+        if self._weighs_by_trust(facts.iid):
+            trained["trusted"] = Declared((), low=0.0, high=largest)
+        return kinds.get(kind, trained)
+
+    def returns(self, kind: str) -> Collection[str]:
+        """Exchanges about the filter alone bring no model."""
+        return ("net",) if kind in ("warmup", "train") else ()
+
+    def assessment(self, state: FedDivState) -> Message:
+        """The final model and filter."""
+        return self._message("assess", state)
+
+    def assess(self, client: Client, memory: FedDivMemory | None, received: Message) -> Assessment:
+        """The filter's opinion of the labels as they were given."""
+        noise_filter = self._filter(client, memory or _blank(client), received)
+        given = client.samples.given.numpy()
+        logits = predict_global(client.net(received.weights["net"]), client.samples)
+        scores = noise_filter.scores(logits, given)
+        sharpened = noise_filter.sharpened(logits, given)
+        p_clean = noise_filter.p_clean(scores, given, _truth(client), sharpened)
+        return Assessment(logits.argmax(axis=1), p_clean, scores)
+
+    def assess_held_out(
+        self, client: Client, memory: FedDivMemory | None, received: Message
+    ) -> Assessment:
+        """The filter's opinion, once there is a filter: in warm-up there is none."""
+        opinion = super().assess_held_out(client, memory, received)
+        learnt = self._filter(client, memory or _blank(client), received).learnt
+        return opinion if learnt else replace(opinion, p_clean=None)
+
+    def records(self, state: FedDivState) -> Diary:
+        """W^(t+1), p-bar, and the classes that are starved."""
+        mixture = None if state.mixture is None else state.mixture.tolist()
+        limits = pardons(state.ledger.tally, self.options.filter.starved_below)
+        starved = np.flatnonzero(np.isfinite(limits)).tolist()
+        return {"mixture": mixture, "bias": state.ledger.bias.tolist(), "starved": starved}
+
+
+def _blank(client: Client) -> FedDivMemory:
+    """A client's memory before its first visit: p-hat_k is uniform."""
+    return FedDivMemory(np.full(client.classes, 1 / client.classes))
+
+
+def _labels(client: Client, memory: FedDivMemory) -> Labels:
+    """The labels as they are now: given, or corrected for good at an earlier visit."""
+    return client.samples.given.numpy() if memory.labels is None else memory.labels
+
+
+def _truth(client: Client) -> Labels | None:
+    return None if client.samples.truth is None else client.samples.truth.numpy()

@@ -1,0 +1,102 @@
+"""FedDiv's options and its named variants: the table of the method's description, as data."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from feddiv.core.options import Options
+from feddiv.methods.contract import MethodOptions, Variant
+from feddiv.methods.feddiv.filter import FilterOptions
+from feddiv.methods.feddiv.relabel import RelabelOptions
+from feddiv.methods.feddiv.sampler import SamplerOptions
+
+
+class WarmupMode(Options):
+    """How the model is warmed up on all given labels."""
+
+    mode: Literal["hand_over", "average"] = "hand_over"
+    # What a hand-over ends with: its last model, or the mean of its last iteration's.
+    result: Literal["last", "average"] = "average"
+    regulariser: bool = True
+
+
+class VisitOptions(Options):
+    """Details of local training in which the released code differs from the paper."""
+
+    min_batches: int = Field(0, ge=0)  # no training unless more samples than this many batches
+    raw_forward: bool = False
+
+
+class FedDivOptions(MethodOptions):
+    """FedDiv's own options; the defaults are the variant `plus`."""
+
+    name: Literal["feddiv"] = "feddiv"
+    variant: str = "plus"
+    filter: FilterOptions = FilterOptions()
+    relabel: RelabelOptions = RelabelOptions()
+    sampler: SamplerOptions = SamplerOptions()
+    regulariser: Literal["always", "non_iid", "never"] = "always"
+    # Whether a client's model counts by its trusted labels instead of by all its samples. Not by
+    # default where classes are spread unevenly: it loses there (docs/feddiv.md).
+    weigh_by_trust: Literal["always", "iid", "never"] = "iid"
+    warmup: WarmupMode = WarmupMode()
+    train: VisitOptions = VisitOptions()
+
+
+PAPER: Mapping[str, Any] = {
+    "filter.score": "cross_entropy",
+    "filter.scale": "minmax",
+    "filter.debias": "none",
+    "filter.aggregate": "mean",
+    "filter.fit": "local",
+    "filter.prior": "shared",
+    "filter.no_noise_rule": False,
+    "filter.monotone": False,
+    "filter.second_opinion": False,
+    "weigh_by_trust": "never",
+    "filter.starved_below": 0.0,
+    "relabel.confidence": 0.75,
+    "sampler.enabled": True,
+    "regulariser": "non_iid",
+    "warmup.regulariser": False,
+    "warmup.result": "last",
+}
+
+RELEASE: Mapping[str, Any] = {
+    **PAPER,
+    "filter.score": "bounded",
+    "filter.variance_weights": "squared",
+    "filter.em_steps": 3,
+    "relabel.persist": True,
+    "relabel.min_noise": 0.2,
+    "sampler.timing": "visit",
+    "sampler.after_visits": 5,
+    "sampler.xi": 0.2,
+    "sampler.momentum": 0.5,
+    "sampler.confident_only": 0.85,
+    "warmup.regulariser": True,
+    "train.min_batches": 1,
+    "train.raw_forward": True,
+}
+
+VARIANTS: Mapping[str, Variant] = {
+    "plus": Variant("our own: one fit to the pooled log-odds, and warm-up that ends with a mean"),
+    "paper": Variant("to the letter of the paper", PAPER),
+    "release": Variant("as the code that the authors released", RELEASE),
+    "degraded": Variant(
+        "paper, its filter made of this round's clients only", {**PAPER, "filter.members": "round"}
+    ),
+    "local-filter": Variant(
+        "paper, every client with a filter of its own", {**PAPER, "filter.scope": "local"}
+    ),
+    "no-pcs": Variant("paper without the consistency sampler", {**PAPER, "sampler.enabled": False}),
+    "no-relabel-no-pcs": Variant(
+        "paper without relabelling and without the sampler",
+        {**PAPER, "relabel.enabled": False, "sampler.enabled": False},
+    ),
+    "no-reg": Variant("paper without the prior regulariser", {**PAPER, "regulariser": "never"}),
+    "perfect-filter": Variant(
+        "plus with the true labels for a filter, a yardstick", {"filter.scope": "perfect"}
+    ),
+}

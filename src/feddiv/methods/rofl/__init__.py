@@ -1,0 +1,1 @@
+"""RoFL and the parts that only it uses."""

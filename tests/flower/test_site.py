@@ -1,0 +1,310 @@
+"""Sites with data of their own: classes by name, a folder of their own, servers that stop."""
+
+import csv
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from tests.flower.own_data import CLASSES, site_folder, sites_grid
+from tests.flower.trial import lines, served
+
+from feddiv.core.errors import TooFew, UserError
+from feddiv.flower.seats import Seat, Seats
+from feddiv.flower.site import SiteMemory
+
+
+def audit(folder, name):
+    with (folder / name / "state" / "audit.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_sites_train_together_and_each_gets_its_audit(deployment):
+    grid, config = sites_grid(deployment)
+    run = served(grid, config)
+    assert run.summary["last_held_out_accuracy"] > 0.5
+    assert run.summary["classes"] == list(CLASSES)
+    table = audit(deployment, "a")
+    assert len(table) == 60  # also those that are kept out of training
+    assert set(table[0]) == {
+        "sample",
+        "given_label",
+        "predicted_label",
+        "label_quality",
+        "is_label_issue",
+    }
+    for row in table:
+        assert (deployment / "a" / "images" / row["sample"]).is_file()
+        assert row["sample"].startswith(row["given_label"])
+        assert (row["is_label_issue"] == "True") == (float(row["label_quality"]) < 0.5)
+    assert {row["given_label"] for row in audit(deployment, "b")} == set(CLASSES[:3])
+    assert {line["client"] for line in lines(deployment / "run" / "clients.jsonl")} == {0, 1}
+
+
+def test_a_class_that_nobody_else_has_keeps_its_site_out(deployment, capsys):
+    site_folder(deployment / "c" / "images", range(0, 20))
+    (deployment / "c" / "images" / "three").rename(deployment / "c" / "images" / "dog")
+    grid, config = sites_grid(deployment, ("a", "c"))
+    with pytest.raises(TooFew, match=r"none of the run's: .* zero, one") as told:
+        served(grid, config)
+    assert "dog" not in str(told.value)  # a label is the site's own affair, and in its log
+    assert "class 'dog' is none of the run's" in capsys.readouterr().out
+    assert not (deployment / "run" / "summary.json").exists()
+    grid, config = sites_grid(deployment, ("a", "b", "c"), out=str(deployment / "again"))
+    served(grid, config)  # goes well without it
+    assert "class 'dog' is none of the run's" in capsys.readouterr().out
+
+
+def test_another_version_is_refused_in_one_line(deployment, monkeypatch):
+    monkeypatch.setattr("feddiv.flower.site.SOFTWARE", "0.0.9")
+    grid, config = sites_grid(deployment)
+    with pytest.raises(TooFew, match=r"has feddiv 0.0.9, the server .*: install the same"):
+        served(grid, config)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"data-path": "nowhere"}, "its data cannot be used: its log says why"),
+        ({"site-path": None}, "site-path"),
+        ({"data-path": None}, "give data-path"),
+        ({"disk": "big"}, "node config disk: is unknown; allowed: data-path"),
+    ],
+)
+def test_a_bad_node_config_is_told_to_the_server(deployment, change, said):
+    grid, config = sites_grid(deployment)
+    node = grid.nodes[6]
+    grid.nodes[6] = {k: v for k, v in {**node, **change}.items() if v is not None}
+    with pytest.raises(TooFew, match=said):
+        served(grid, config)
+
+
+def test_a_net_from_a_module_is_built_only_where_the_site_allows_it(deployment):
+    config = (deployment / "experiment.toml").read_text()
+    net = "tests.flower.nets:small"
+    (deployment / "experiment.toml").write_text(config.replace('"mlp"', f'"{net}"'))
+    grid, config = sites_grid(deployment)
+    with pytest.raises(TooFew, match="builds no net from a module that it has not allowed"):
+        served(grid, config)
+    grid, config = sites_grid(deployment, out=str(deployment / "allowed"))
+    for node in grid.nodes.values():
+        node["allow-net"] = net
+    assert served(grid, config).summary["model_hash"]
+
+
+class Crash(BaseException):
+    """The server is gone."""
+
+
+@pytest.mark.parametrize("stop", [3, 6, 8, 11])
+def test_a_server_that_stops_goes_on_bit_for_bit(deployment, stop):
+    grid, config = sites_grid(deployment)
+    whole = served(grid, config).summary["model_hash"]
+    grid, config = sites_grid(deployment, out=str(deployment / "stopped"))
+    stopped_after(grid, stop)
+    with pytest.raises(Crash):
+        served(grid, config)
+    grid, config = sites_grid(deployment, ("b", "a"), out=str(deployment / "stopped"), resume=True)
+    run = served(grid, config)  # other nodes, the same keys
+    assert run.summary["model_hash"] == whole
+    assert len(run.rounds) == 4
+
+
+def stopped_after(grid, answers):
+    """The server is gone after so many answers."""
+    seen = []
+
+    def crash(node, message, reply):
+        seen.append(reply)
+        if len(seen) == answers:
+            raise Crash
+        return reply
+
+    grid.meddle = crash
+
+
+def test_the_checkpoint_before_the_last_can_be_used_after_a_resume_too(deployment):
+    grid, config = sites_grid(deployment)
+    whole = served(grid, config).summary["model_hash"]
+    keys = {"out": str(deployment / "stopped")}
+    for answers, resume in ((14, False), (4, True)):
+        grid, config = sites_grid(deployment, resume=resume, **keys)
+        stopped_after(grid, answers)
+        with pytest.raises(Crash):
+            served(grid, config)
+    *_, newest = sorted((deployment / "stopped" / "checkpoint").glob("*.safetensors"))
+    newest.write_bytes(newest.read_bytes()[:-9])
+    grid, config = sites_grid(deployment, resume=True, **keys)
+    assert served(grid, config).summary["model_hash"] == whole
+
+
+def test_a_run_goes_on_only_with_sites_that_it_knows(deployment):
+    site_folder(deployment / "c" / "images", range(110, 150))
+    grid, config = sites_grid(deployment)
+    stopped_after(grid, 6)
+    with pytest.raises(Crash):
+        served(grid, config)
+    grid, config = sites_grid(deployment, ("c", "d"), resume=True)
+    del grid.nodes[6]
+    with pytest.raises(TooFew, match="0 of 1 sites are there"):
+        served(grid, config)
+
+
+def test_a_run_goes_on_as_it_was_begun_but_for_its_patience(deployment):
+    grid, config = sites_grid(deployment, rounds=5)
+    stopped_after(grid, 9)
+    with pytest.raises(Crash):
+        served(grid, config)
+    grid, config = sites_grid(deployment, resume=True)  # with an experiment.toml of 4 rounds
+    with pytest.raises(UserError, match=r"^rounds=4: the run in .* was begun with 5"):
+        served(grid, config)
+    patience = {"federation-wait": 0.7, "federation-attempts": 5, "checkpoint-seconds": 3.0}
+    for given in ({"rounds": 9}, {**patience, "rounds": 5}, patience):
+        grid, config = sites_grid(deployment, resume=True, config="", **given)
+        if given == {"rounds": 9}:
+            with pytest.raises(UserError, match=r"^rounds=9: the run in .* was begun with 5"):
+                served(grid, config)
+        else:  # the second time it is finished
+            assert len(served(grid, config).rounds) == 5
+
+
+def test_sites_of_one_name_are_told_apart():
+    seats = Seats()
+    for client, name in enumerate(["north", "south", "north"]):
+        seats.by_key[str(client)] = Seat(client, str(client), name, 10)
+    assert [seats.name(client) for client in (0, 1, 2, 3)] == [
+        "north (client 0)",
+        "south",
+        "north (client 2)",
+        "3",
+    ]
+
+
+def test_a_late_visit_does_not_forget_what_came_after_it(tmp_path):
+    memory = SiteMemory(tmp_path, type(None))
+    first, late, newer, newest = (f"00000{n}-0000-0" for n in (1, 2, 3, 4))
+    record = memory.records.write(None, "visit")
+    memory.write(first, record, "", ())
+    memory.write(newer, record, first, (first,))
+    memory.write(late, record, first, (first,))
+    assert memory.read(newer) == record
+    memory.write(newest, record, newer, (newer,))
+    assert sorted(file.stem for file in tmp_path.glob("*.memory")) == [newer, newest]
+
+
+def test_a_repeated_message_gives_the_same_reply(deployment):
+    grid, config = sites_grid(deployment)
+    kept = []
+    grid.meddle = lambda node, message, reply: kept.append((node, message, reply)) or reply
+    served(grid, config)
+    from flwr.app import Context, RecordDict
+
+    node, message, reply = kept[-3]  # the last visits are the assessment
+    context = Context(
+        run_id=1, node_id=node, node_config=grid.nodes[node], state=RecordDict(), run_config=config
+    )
+    again = grid.app(message, context)
+    assert again.content == reply.content
+
+
+def test_a_site_forgets_what_the_server_will_not_come_back_to(deployment):
+    grid, config = sites_grid(deployment)
+    served(grid, config)
+    versions = list((deployment / "a" / "state" / "runs").glob("*/*/*.memory"))
+    assert 1 <= len(versions) <= 5
+
+
+def test_a_lost_state_is_named(deployment):
+    grid, config = sites_grid(deployment)
+
+    def lose(node, message, reply):
+        if node == 5 and int(message.content["task"]["round"]) == 3:
+            for file in (deployment / "a" / "state" / "runs").glob("*/*/*.memory"):
+                file.unlink()
+        return reply
+
+    grid.meddle = lose
+    served(grid, config)
+    told = [str(line.get("missing")) for line in lines(deployment / "run" / "clients.jsonl")]
+    assert any("the memory that the server wants to start from is gone" in text for text in told)
+
+
+def test_a_site_that_changed_its_data_is_refused(deployment):
+    grid, config = sites_grid(deployment)
+
+    def crash(node, message, reply):
+        if int(message.content["task"]["round"]) == 3:
+            raise Crash
+        return reply
+
+    grid.meddle = crash
+    with pytest.raises(Crash):
+        served(grid, config)
+    next((deployment / "b" / "images" / "one").iterdir()).unlink()
+    grid, config = sites_grid(deployment, resume=True)
+    run = served(grid, config)
+    assert [1] in [line["missing"] for line in run.rounds]
+
+
+def test_what_is_wrong_with_a_sites_data_stays_with_it(deployment, capsys):
+    table = deployment / "b" / "table.csv"
+    table.write_text("image,label\nsecret-4711.png,zero\nsecret-4712.png,one\n")
+    grid, config = sites_grid(deployment)
+    grid.nodes[6]["data-path"] = str(table)
+    with pytest.raises(TooFew, match="its data cannot be used: its log says why") as told:
+        served(grid, config)
+    assert "secret" not in str(told.value)
+    assert "secret-4711" in capsys.readouterr().out
+
+
+def test_an_unexpected_failure_is_told_by_its_kind_only(deployment, monkeypatch, capsys):
+    def fails(*given, **more):
+        raise RuntimeError("row 7: Jane Doe")
+
+    monkeypatch.setattr("feddiv.flower.site.make_visit", fails)
+    grid, config = sites_grid(deployment)
+    with pytest.raises(TooFew):
+        served(grid, config)
+    journal = (deployment / "run" / "clients.jsonl").read_text()
+    assert "failed (RuntimeError): its log says why" in journal
+    assert "Jane" not in journal
+    assert "row 7: Jane Doe" in capsys.readouterr().err
+
+
+def test_methods_are_not_compared_between_real_sites(deployment):
+    config = (deployment / "experiment.toml").read_text()
+    (deployment / "experiment.toml").write_text('against = ["fedavg"]\n' + config)
+    grid, config = sites_grid(deployment)
+    with pytest.raises(UserError, match=r"against=fedavg: data\.source=sites"):
+        served(grid, config)
+
+
+@pytest.mark.parametrize("place", [0.0, float("nan"), float("inf"), 1e12, 0.5])
+def test_a_place_that_a_site_claims_counts_for_nothing(deployment, place):
+    """With node keys a site is who its key says, whatever partition its node config names."""
+    whole = served(*sites_grid(deployment)).summary["model_hash"]
+    grid, config = sites_grid(deployment, out=str(deployment / "again"))
+
+    def claims(node, message, reply):
+        if node == 6 and message.content["task"]["kind"] == "hello":
+            reply.content["metrics"]["place"] = place
+        return reply
+
+    grid.meddle = claims
+    assert served(grid, config).summary["model_hash"] == whole
+
+
+def test_every_run_keeps_its_audit_and_the_newest_lies_on_top(deployment):
+    for name in ("first", "second"):
+        grid, config = sites_grid(deployment, out=str(deployment / name))
+        served(grid, config)
+    state = deployment / "a" / "state"
+    kept = [file.read_text() for file in state.glob("runs/*/*/audit.csv")]
+    assert len(kept) == 2
+    assert (state / "audit.csv").read_text() in kept
+
+
+def test_sites_need_a_folder_for_the_run(deployment):
+    grid, config = sites_grid(deployment, out="")
+    with pytest.raises(UserError, match='out="…" has to name the folder'):
+        served(grid, config)

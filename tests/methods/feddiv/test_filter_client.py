@@ -1,0 +1,187 @@
+import numpy as np
+import pytest
+
+from feddiv.learning.gaussian_mixture import Mixture
+from feddiv.methods.feddiv.filter import FilterOptions, NoiseFilter
+from feddiv.methods.feddiv.filter_client import ClientFilter, FilterMemory
+
+MEAN = {
+    "score": "cross_entropy",
+    "scale": "minmax",
+    "debias": "none",
+    "aggregate": "mean",
+    "prior": "shared",
+    "no_noise_rule": False,
+    "second_opinion": False,
+    "monotone": False,
+    "starved_below": 0.0,
+}
+SCORES = np.array([-7.9, -7.9, 0.1, 7.9])
+MOVED = np.array([-7.9, 0.1, 0.1, 7.9])
+# Softmax (1/2, 1/4, 1/4) twice, given labels 0 and 1.
+LOGITS, LABELS = np.log([[0.5, 0.25, 0.25]] * 2), np.array([0, 1])
+
+
+def client(
+    memory: FilterMemory | None = None, received: dict | None = None, **options: object
+) -> ClientFilter:
+    return ClientFilter(FilterOptions(**options), 3, memory or FilterMemory(), received or {})
+
+
+def bins(**counts: int) -> np.ndarray:
+    histogram = np.zeros(64)
+    for name, count in counts.items():
+        histogram[int(name.removeprefix("bin"))] = count
+    return histogram
+
+
+# Scores
+
+
+def test_scores_without_de_biasing() -> None:
+    assert client(debias="none").scores(LOGITS, LABELS) == pytest.approx([0, np.log(3)])
+
+
+def test_scores_with_the_received_bias() -> None:
+    # Divided by (1/2, 1/8, 3/8): 1, 2, 2/3, that is 3/11, 6/11, 2/11; odds against 8/3 and 5/6
+    bias = np.array([1 / 2, 1 / 8, 3 / 8])
+    scores = client(received={"bias": bias}, debias="global").scores(LOGITS, LABELS)
+    assert scores == pytest.approx([np.log(8 / 3), np.log(5 / 6)])
+
+
+def test_scores_with_the_clients_own_bias() -> None:
+    # Its mean softmax is (1/2, 1/4, 1/4) itself: even odds of the three classes remain.
+    assert client(debias="local").scores(LOGITS, LABELS) == pytest.approx([np.log(2)] * 2)
+
+
+# What is uploaded
+
+
+def test_a_histogram_at_first_and_its_change_later() -> None:
+    before = client()
+    first = before.upload(SCORES)
+    assert first.keys() == {"histogram"}
+    assert np.array_equal(first["histogram"], bins(bin0=2, bin32=1, bin63=1))
+    after = client(before.memory)
+    later = after.upload(MOVED)
+    assert np.array_equal(later["histogram"], bins(bin0=-1, bin32=1))
+    assert after.memory.summary is not None
+    assert np.array_equal(after.memory.summary, bins(bin0=1, bin32=2, bin63=1))
+
+
+def test_with_members_round_the_whole_histogram_every_time() -> None:
+    before = client(members="round")
+    before.upload(SCORES)
+    later = client(before.memory, members="round").upload(MOVED)
+    assert np.array_equal(later["histogram"], bins(bin0=1, bin32=2, bin63=1))
+
+
+def test_six_numbers_fitted_from_the_received_filter() -> None:
+    received = np.array([0.1, 0.7, 0.02, 0.05, 0.6, 0.4])
+    once = {**MEAN, "em_steps": 1}
+    sent = client(received={"mixture": received}, **once).upload(SCORES)
+    start = NoiseFilter(FilterOptions(**once), 3, Mixture.unpacked(received))
+    expected = start.summarise(np.array([0, 0, 8 / 15.8, 1]))
+    assert sent.keys() == {"mixture"}
+    assert sent["mixture"] == pytest.approx(expected)
+    afresh = client(**once).upload(SCORES)
+    assert afresh["mixture"] != pytest.approx(expected)
+
+
+@pytest.mark.parametrize("options", [{}, MEAN])
+@pytest.mark.parametrize("scores", [[1.0], [1.0, 1.0]])
+def test_nothing_to_learn_from_uploads_nothing(options: dict, scores: list[float]) -> None:
+    memory = FilterMemory(summary=bins(bin3=2))
+    silent = client(memory, **options)
+    assert silent.upload(np.array(scores)) == {}
+    assert silent.memory is memory
+
+
+def test_the_summed_softmax_at_first_and_its_change_later() -> None:
+    before = client()
+    assert before.upload_bias(LOGITS)["softmax"] == pytest.approx([1, 0.5, 0.5])
+    later = client(before.memory).upload_bias(np.log([[0.25, 0.5, 0.25]] * 2))
+    assert later["softmax"] == pytest.approx([-0.5, 0.5, 0])
+
+
+@pytest.mark.parametrize("debias", ["none", "local"])
+def test_the_softmax_stays_at_home_where_nobody_needs_it(debias: str) -> None:
+    silent = client(debias=debias)
+    assert silent.upload_bias(LOGITS) == {}
+    assert silent.memory == FilterMemory()
+
+
+def test_the_tally_at_first_and_its_change_later() -> None:
+    labels, scores = np.array([0, 0, 2]), np.array([-3.0, 1.0, 5.0])
+    before = client()
+    first = before.upload_tally(np.array([0.9, 0.5, 0.4]), scores, labels)
+    assert first["tally"].tolist() == [[2, 0, 1], [2, 0, 0], [-2, 0, 5]]
+    after = client(before.memory)
+    later = after.upload_tally(np.array([0.9, 0.4, 0.6]), scores - 1, labels)
+    assert later["tally"].tolist() == [[0, 0, 0], [-1, 0, 1], [-2, 0, -1]]
+    assert after.memory.tally is not None
+    assert after.memory.tally.tolist() == [[2, 0, 1], [1, 0, 1], [-4, 0, 4]]
+
+
+@pytest.mark.parametrize(
+    "options", [{"starved_below": 0.0}, {"scope": "local"}, {"scope": "perfect"}]
+)
+def test_no_tally_where_nobody_is_pardoned(options: dict) -> None:
+    silent = client(**options)
+    assert silent.upload_tally(np.ones(2), np.zeros(2), LABELS) == {}
+    assert silent.memory == FilterMemory()
+
+
+def test_every_upload_moves_only_its_own_part_of_the_memory_on() -> None:
+    speaks = client()
+    speaks.upload(SCORES)
+    speaks.upload_bias(LOGITS)
+    speaks.upload_tally(np.ones(2), np.zeros(2), LABELS)
+    memory = speaks.memory
+    assert memory.summary is not None
+    assert memory.summary.tolist() == bins(bin0=2, bin32=1, bin63=1).tolist()
+    assert memory.softmax == pytest.approx([1, 0.5, 0.5])
+    assert memory.tally is not None
+    assert memory.tally.tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 0]]
+
+
+def test_labels_of_starved_classes_are_pardoned_up_to_the_limit() -> None:
+    scores, labels = np.array([2.0, 2.5, 2.6, -7.0]), np.array([0, 0, 0, 1])
+    pardons = np.array([2.5, -np.inf, -np.inf])
+    chosen = client(received={"pardons": pardons}).pardoned(scores, labels)
+    assert chosen.tolist() == [True, True, False, False]
+    assert not client().pardoned(scores, labels).any()
+
+
+def test_federated_scope_decides_with_the_received_filter() -> None:
+    received = {"mixture": np.array([-4.0, 4.0, 4.0, 4.0, 0.5, 0.5])}
+    decides = client(received=received, prior="shared", second_opinion=False)
+    # Means ∓4 and variances 4: odds of clean = exp(-2 s)
+    p = decides.p_clean(np.array([-0.5, 0.5]), LABELS, None)
+    assert p == pytest.approx([1 / (1 + np.exp(-1)), 1 / (1 + np.exp(1))])
+    assert client().p_clean(np.array([-0.5, 8.0]), LABELS, None).tolist() == [1, 1], "no filter yet"
+
+
+@pytest.mark.parametrize("options", [{"scope": "local"}, {**MEAN, "scope": "local"}])
+def test_local_scope_uploads_nothing_and_decides_with_its_own_filter(options: dict) -> None:
+    scores = np.array([-6.0, -5.0, -5.5, 5.0, 6.0])
+    learns = client(**options)
+    assert learns.upload(scores) == {}
+    assert learns.memory.summary is not None
+    alone = NoiseFilter(FilterOptions(**options), 3).fit([scores])
+    # Whatever the others have learnt: this client ignores it.
+    foreign = {"mixture": np.array([-9.0, -8.0, 0.1, 0.1, 0.5, 0.5])}
+    decides = client(learns.memory, foreign, **options)
+    assert decides.p_clean(scores, np.zeros(5, int), None) == pytest.approx(alone.p_clean(scores))
+    assert (alone.p_clean(scores) >= 0.5).tolist() == [True, True, True, False, False]
+
+
+def test_perfect_scope_knows_the_truth_and_sends_nothing() -> None:
+    perfect = client(scope="perfect")
+    truth = np.array([0, 2])
+    assert perfect.p_clean(np.array([8.0, -8.0]), LABELS, truth).tolist() == [1.0, 0.0]
+    assert perfect.upload(SCORES) == {}
+    assert perfect.upload_bias(LOGITS) == {}
+    assert perfect.memory == FilterMemory()
+    with pytest.raises(ValueError, match="needs true labels"):
+        perfect.p_clean(np.array([8.0, -8.0]), LABELS, None)
