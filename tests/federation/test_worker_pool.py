@@ -90,7 +90,7 @@ def kept(federation: Simulation, exchange: Exchange) -> list[Visit[Any]]:
     """All outcomes at once; weights are lent to whoever merges them, so they are copied."""
     return [
         replace(visit, reply=replace(visit.reply, weights=copied(visit.reply.weights or {})))
-        for visit in federation.exchange(exchange, RNG)
+        for visit in federation.visits(exchange, RNG)
     ]
 
 
@@ -148,7 +148,7 @@ def test_jobs_in_advance_and_replies_that_wait_for_their_turn(
 
 def test_weights_are_lent_until_the_next_reply_is_taken(workers: Workers) -> None:
     exchange = Exchange((2, 0, 1) * 6, Message("train", weights(workers)))
-    for visit in workers.exchange(exchange, RNG):
+    for visit in workers.visits(exchange, RNG):
         before = copied(visit.reply.weights)["net"]
         time.sleep(0.02)  # meanwhile the workers write their next replies
         assert all(torch.equal(before[key], v) for key, v in visit.reply.weights["net"].items())
@@ -192,7 +192,7 @@ def test_errors_of_a_client_reach_the_parent(workers: Workers) -> None:
 
 def test_an_exchange_that_is_given_up_leaves_no_work_behind(workers: Workers) -> None:
     exchange = Exchange((0, 1, 2), Message("train slow", weights(workers)))
-    outcomes = workers.exchange(exchange, RNG)
+    outcomes = workers.visits(exchange, RNG)
     next(outcomes)
     outcomes.close()
     assert [visit.reply.client for visit in visits(workers)] == [2, 0, 1]
@@ -212,7 +212,7 @@ def test_a_reply_of_another_size_reaches_those_who_refuse_it(
 def test_a_reply_made_of_a_personal_message(workspace: Workspace, workers: Workers) -> None:
     nets = {name: {"w": torch.full((4096,), value)} for name, value in (("a", 1.0), ("b", 2.0))}
     exchange = Exchange((0,), Message("train swap"), {0: Message("train swap", nets)})
-    (visit,) = workers.exchange(exchange, RNG)
+    (visit,) = workers.visits(exchange, RNG)
     assert visit.reply.weights["b"]["w"][0] == 2
     assert visit.reply.weights["a"]["w"][0] == 1
 
@@ -224,7 +224,7 @@ def test_a_heavy_personal_payload_is_not_sent_in_advance(
     heavy = Message("train names", {}, {"a": np.zeros(100_000)})
     exchange = Exchange((0, 1, 2) * 6, Message("train"), dict.fromkeys((0, 1, 2), heavy))
     watched: list[int] = []
-    for visit in workers.exchange(exchange, RNG):
+    for visit in workers.visits(exchange, RNG):
         assert len(visit.reply.payload["a"]) == 100_000
         watched += [len(hand.jobs) for hand in workers.hands]
     assert max(watched) == 1
@@ -237,7 +237,7 @@ def test_an_examination_sends_no_memory_back(workspace: Workspace, workers: Work
             federation.accept(client, before)
         federation.commit()
         message = Message("examine", weights(federation))
-        for visit in federation.exchange(Exchange((0, 1, 2), message), RNG):
+        for visit in federation.visits(Exchange((0, 1, 2), message), RNG):
             assert visit.memory == b""
         assert all(federation.memories.get(client) == before for client in (0, 1, 2))
 

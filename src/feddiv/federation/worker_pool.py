@@ -125,7 +125,7 @@ class Workers(Simulation):
 
     # What the loop asks for
 
-    def exchange(self, exchange: Exchange, rng: Streams) -> Iterator[Visit[Any]]:
+    def visits(self, exchange: Exchange, rng: Streams) -> Iterator[Visit[Any]]:
         """Visit the clients of the exchange; outcomes come in its order."""
         self._post(exchange.message, list(exchange.personal.values()))
         jobs = [

@@ -18,7 +18,7 @@ from feddiv.core.randomness import Streams
 from feddiv.core.trees import pack, unpack
 from feddiv.federation.client_memory import MemoryRecords
 from feddiv.federation.shared_memory import Layout, SharedArea, room_for
-from feddiv.federation.simulation import make_visit
+from feddiv.federation.visit import make_visit
 from feddiv.federation.workspace import Workspace
 from feddiv.learning.average import copied
 from feddiv.methods.contract import Assessment, Message, Reply

@@ -8,7 +8,7 @@ Symbols of the paper: theta = `net`, L_k = the mean cross-entropy of theta on cl
 labels, n_k = its size, N = the sum of all n_k, alpha = `alpha`, lambda = N * `regularisation`.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Literal
@@ -29,6 +29,7 @@ from feddiv.methods.contract import (
     Diary,
     Exchange,
     Facts,
+    Kind,
     Message,
     Method,
     MethodOptions,
@@ -160,13 +161,9 @@ class ArflAuto(Method[ArflAutoState, None]):
         """The one global model."""
         return {"net": state.net}
 
-    def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
-        """How far the weights moved, or one loss."""
-        return DIVERGENCE if kind == "train" else LOSS
-
-    def returns(self, kind: str) -> Collection[str]:
-        """Who only says a loss has no model to send."""
-        return ("net",) if kind == "train" else ()
+    def kinds(self, facts: Facts) -> Mapping[str, Kind]:
+        """A trained model and how far it moved, or one loss of the model as received."""
+        return {"opening": Kind(LOSS, ()), "train": Kind(DIVERGENCE), "loss": Kind(LOSS, ())}
 
     def records(self, state: ArflAutoState) -> Diary:
         """The share of clients that count for nothing.

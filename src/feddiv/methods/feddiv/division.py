@@ -3,10 +3,20 @@
 from dataclasses import dataclass
 
 import numpy as np
+from pydantic import Field
 
 from feddiv.core.arrays import Array, Labels, Mask
+from feddiv.core.options import Options
 from feddiv.learning.score import log_softmax
-from feddiv.methods.feddiv.relabel import RelabelOptions, relabel
+
+
+class RelabelOptions(Options):
+    """What becomes of samples whose label the filter rejects."""
+
+    enabled: bool = True
+    confidence: float = Field(0.75, ge=0, le=1)  # zeta
+    persist: bool = False  # keep the new label for good, as the released code does
+    min_noise: float = Field(0.1, ge=0, le=1)  # relabelled samples train above this noise level
 
 
 @dataclass(frozen=True)
@@ -63,3 +73,8 @@ def divide(
         noisy_client,
         spared,
     )
+
+
+def relabel(probabilities: Array, noisy: Mask, confidence: float) -> Mask:
+    """Which noisy samples [n] get the label the model predicts, given softmax outputs [n, C]."""
+    return np.asarray(noisy & (probabilities.max(axis=1) >= confidence))

@@ -31,6 +31,7 @@ from feddiv.methods.contract import (
     Declared,
     Exchange,
     Facts,
+    Kind,
     Message,
     Method,
     MethodOptions,
@@ -149,9 +150,10 @@ class RoFL(Method[RoFLState, None]):
         """The one global model."""
         return {"net": state.net}
 
-    def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
-        """Weights, n_k, the divergence, and class means of features."""
-        return {**DIVERGENCE, "centroids": Declared((len(facts.classes), None))}
+    def kinds(self, facts: Facts) -> Mapping[str, Kind]:
+        """The model, how far it moved, and class means of features."""
+        reply = {**DIVERGENCE, "centroids": Declared((len(facts.classes), None))}
+        return {"train": Kind(reply, message=(*self.schedule(0), "centroids"))}
 
 
 def _ramp(turn: int, length: int) -> float:
