@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from feddiv.config.experiment import Experiment, load_experiment, to_toml
+from feddiv.config.experiment import Experiment, to_toml
+from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.methods.registry import METHODS
 from feddiv.presets import presets

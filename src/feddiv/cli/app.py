@@ -89,7 +89,7 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Train, compare on the same draw, and say where it all was written."""
-    from feddiv.config.experiment import load_experiment
+    from feddiv.config.reading import load_experiment
 
     source, overrides = split_arguments(what)
     load_experiment(source, overrides)  # a slip of the pen is told before torch is loaded
@@ -135,7 +135,8 @@ def _watched(job: "Callable[[Quiet], Run]", *, quiet: bool) -> None:
 @app.command()
 def show(what: What = None) -> None:
     """Print the resolved experiment as TOML, without running it."""
-    from feddiv.config.experiment import load_experiment, to_toml
+    from feddiv.config.experiment import to_toml
+    from feddiv.config.reading import load_experiment
 
     typer.echo(to_toml(load_experiment(*split_arguments(what))), nl=False)
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from feddiv.cli.progress import progress
-from feddiv.config.experiment import Overrides, load_experiment
+from feddiv.config.reading import Overrides, load_experiment
 from feddiv.core.terminal import shown
 from feddiv.report.holdings import Holding, Holdings, holdings
 from feddiv.report.holdings_picture import save_holdings

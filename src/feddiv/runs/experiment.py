@@ -6,7 +6,8 @@ from pathlib import Path
 
 from torch import nn
 
-from feddiv.config.experiment import Experiment, changed_options, load_experiment, validated
+from feddiv.config.experiment import Experiment, changed_options, validated
+from feddiv.config.reading import load_experiment
 from feddiv.core.arrays import Weights
 from feddiv.core.dotted import flat
 from feddiv.core.errors import TooFew, UserError
