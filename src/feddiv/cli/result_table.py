@@ -9,7 +9,7 @@ from rich.text import Text
 from feddiv.cli.progress import duration
 from feddiv.config.sections import HeldOut
 from feddiv.report.picture import PICTURE
-from feddiv.runs.experiment import title
+from feddiv.runs.experiment import rival_titles, title
 from feddiv.runs.run import Run
 
 CENTRAL = ("Test accuracy: mean of the last ten rounds, best round on the test set, last round.",)
@@ -31,8 +31,9 @@ def print_summary(run: Run) -> None:
     for column in ("last ten", "best", "last", *believed, "filter F1", "flagged", "time"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_row(Text(title(run.experiment), style="bold"), *_cells(run))
+    names = rival_titles(run.experiment, run.against)
     for name, rival in run.against.items():
-        table.add_row(Text(name), *_cells(rival))
+        table.add_row(Text(names[name]), *_cells(rival))
     console.print(table)
     for line in (
         *(HELD_OUT if held_out else CENTRAL),

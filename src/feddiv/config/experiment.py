@@ -32,6 +32,7 @@ from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Budget, Method, MethodOptions
 from feddiv.methods.registry import (
     default_variant,
+    file_name,
     full_name,
     method_class,
     split_name,
@@ -171,7 +172,7 @@ def validated(tree: Mapping[str, Any]) -> Experiment:
     budget, method = experiment.budget, experiment.build_method()
     if method.without_warmup is not None and not budget.warmup_iterations:
         raise UserError(
-            f"warmup.iterations=0: {method.name} needs 1 or more, "
+            f"warmup.iterations=0: {experiment.method.name} needs 1 or more, "
             f"without warm-up it is {method.without_warmup}"
         )
     if method.stages()[-1].turns < 1:
@@ -182,7 +183,7 @@ def validated(tree: Mapping[str, Any]) -> Experiment:
     named = set()
     for other in experiment.against:
         name, variant = split_name(other, "against")
-        full = full_name(name, variant or default_variant(name))
+        full = file_name(full_name(name, variant or default_variant(name)))  # its folder's name
         if full in named:
             raise UserError(f"against: {other!r} is named twice")
         named.add(full)

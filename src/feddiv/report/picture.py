@@ -15,7 +15,7 @@ from matplotlib.ticker import PercentFormatter
 from feddiv.core.arrays import Array
 from feddiv.learning.gaussian_mixture import Mixture
 from feddiv.methods.feddiv.filter import FilterOptions, NoiseFilter
-from feddiv.runs.experiment import title
+from feddiv.runs.experiment import rival_titles, title
 from feddiv.runs.run import Run
 
 # Okabe and Ito's colours, which the colour-blind can tell apart.
@@ -101,8 +101,9 @@ def draw_accuracy(axes: Axes, run: Run) -> None:
     else:
         heading = "Accuracy on held-out samples by round"
         _dress(axes, heading, "communication round", "against given labels (dashed: believed)")
+    names = rival_titles(run.experiment, run.against)
     for place, (name, rival) in enumerate(run.against.items()):
-        _line(axes, name, rival, color=RIVALS[place % len(RIVALS)], linewidth=1.3)
+        _line(axes, names[name], rival, color=RIVALS[place % len(RIVALS)], linewidth=1.3)
     _line(axes, title(run.experiment), run, color=BLUE, linewidth=2.2)
 
     rounds = run.rounds_spent

@@ -1,6 +1,6 @@
 """An experiment as a whole: its run, then the methods it is compared with on the same draw."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from feddiv.core.arrays import Weights
 from feddiv.core.dotted import flat
 from feddiv.core.errors import TooFew, UserError
 from feddiv.data import Dataset, DataWatcher, Draw
-from feddiv.methods.registry import full_name
+from feddiv.methods.registry import file_name, full_name, short_names
 from feddiv.runs.loop import Record
 from feddiv.runs.prepare import Prepared, fitted, prepare
 from feddiv.runs.recorder import checkpoints_of
@@ -65,12 +65,15 @@ def run_experiment(
     """
     main = prepare(experiment, watcher=watcher, brought=brought, net=net)
     rivals = {
-        name: (fitted(rival, main.dataset, main.draw, net=net), folder.inside("against", name))
+        name: (fitted(rival, main.dataset, main.draw, net=net), folder.inside(*_place(name)))
         for name, rival in rivals_of(main.experiment).items()
     }
     watcher.opens(folder.path)
     run = _started(title(experiment), main, folder, watcher, carrier)
-    against = {name: _started(name, *rival, watcher, carrier) for name, rival in rivals.items()}
+    called = rival_titles(experiment, rivals)
+    against = {
+        name: _started(called[name], *rival, watcher, carrier) for name, rival in rivals.items()
+    }
     return replace(run, against=against)
 
 
@@ -101,8 +104,9 @@ def resume_experiment(
         against = {}
         for name, rival in rivals_of(experiment).items():
             other = fitted(rival, prepared.dataset, prepared.draw, begun=True, net=net)
-            place = path / "against" / name
-            against[name] = _taken_up(name, other, place, watcher, carrier)
+            place = path.joinpath(*_place(name))
+            called = rival_titles(experiment, experiment.against)[name]
+            against[name] = _taken_up(called, other, place, watcher, carrier)
     finally:
         folder.unlock()
     return replace(run, against=against)
@@ -149,15 +153,27 @@ def rivals_of(experiment: Experiment) -> dict[str, Experiment]:
     return {name: rival for name, rival in rivals.items() if rival.method != experiment.method}
 
 
+def _place(name: str) -> tuple[str, str]:
+    """Where in an experiment's folder the run of a method of `against` is."""
+    return "against", file_name(name)
+
+
 def as_rival(experiment: Experiment, name: str) -> Experiment:
     """The same experiment with the method or variant of this name, and no comparison."""
     return validated({**experiment.model_dump(), "method": {"name": name}, "against": ()})
 
 
 def title(experiment: Experiment) -> str:
-    """The method as `against` would name it; a star where options differ from the variant's."""
+    """The method's name for tables; a star where its options differ from those of its variant."""
     star = "*" if changed_options(experiment) else ""
-    return full_name(experiment.method.name, experiment.method.variant) + star
+    own = full_name(experiment.method.name, experiment.method.variant)
+    return short_names([own, *experiment.against])[own] + star
+
+
+def rival_titles(experiment: Experiment, names: Iterable[str]) -> dict[str, str]:
+    """Names for tables of the methods that it is compared with."""
+    own = full_name(experiment.method.name, experiment.method.variant)
+    return short_names([own, *names])
 
 
 def _started(
