@@ -15,6 +15,11 @@ def is_import_path(name: str) -> bool:
     return ":" in name
 
 
+def path_of(thing: Any) -> str:
+    """The import path of a class or a function."""
+    return f"{thing.__module__}:{thing.__qualname__}"
+
+
 def import_from(path: str, shape: str = "package.module:name") -> Any:
     """What is at this import path; `shape` is how one has to read, for errors."""
     module_name, _, attribute = path.partition(":")

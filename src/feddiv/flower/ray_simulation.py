@@ -89,6 +89,7 @@ class Engine:
         self.sites, self.options = sites, options
         self.count = len(prepared.draw.parts)
         self.net = prepared.experiment.model.name
+        self.method = prepared.experiment.method.name
         self.stop = sites / f".stop-{secrets.token_hex(8)}"
         self._grid: Any = None
         self._begun, self._over = threading.Event(), threading.Event()
@@ -118,12 +119,12 @@ class Engine:
         from feddiv.flower.site import Site
         from feddiv.flower.site_data import Part
 
-        sites, nets, stop = self.sites, (self.net,), self.stop
+        sites, nets, methods, stop = self.sites, (self.net,), (self.method,), self.stop
 
         def site(context: Context) -> Site:
             heed(stop)
             place = int(context.node_config["partition-id"])
-            return Site(sites / str(place), Part(place), nets=nets)
+            return Site(sites / str(place), Part(place), nets=nets, methods=methods)
 
         server = ServerApp()
 

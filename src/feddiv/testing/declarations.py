@@ -20,8 +20,8 @@ def check_lines(method: type[Method[Any, Any]], findings: Findings) -> None:
         ("summary", "one line on what it does, for `feddiv list methods`"),
         ("paper", 'where it is published, or "unpublished"'),
     ):
-        said = vars(method).get(name)
-        if not (isinstance(said, str) and said.strip()) or "\n" in said:
+        said = getattr(method, name)
+        if not (isinstance(said, str) and said.strip()):
             findings.add(f"{name} is missing: {what}")
 
 

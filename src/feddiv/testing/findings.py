@@ -11,8 +11,8 @@ class NotConformant(AssertionError):
         )
 
 
-class Stopped(Exception):
-    """A trial that cannot go on; the reason is among the findings."""
+class Stopped(BaseException):
+    """A trial that cannot go on, whatever a method catches; the reason is among the findings."""
 
 
 class Findings:
@@ -48,4 +48,4 @@ class Findings:
 
 
 def _more(count: int) -> str:
-    return f", and {count} times more" if count else ""
+    return f", and {count} more" if count else ""

@@ -1,11 +1,10 @@
 """A run in which replies are lost, and clients keep samples out of training."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from feddiv.config.experiment import Experiment
 from feddiv.config.reading import load_experiment
 from feddiv.core.randomness import Streams
 from feddiv.federation.federation import Federation
@@ -30,12 +29,12 @@ class Lossy(InProcess):
         yield from super().visits(replace(exchange, clients=asked), rng)
 
 
-def check_lost_replies(experiment: Experiment, folder: Path, findings: Findings) -> None:
+def check_lost_replies(settings: Mapping[str, Any], folder: Path, findings: Findings) -> None:
     """The method has to go on with the replies that come."""
 
     def carrier(prepared: Prepared, folder: RunFolder) -> Federation:
         return Lossy(prepared.workspace, folder.path / "nets")
 
-    held_out = load_experiment(experiment, {"evaluation.name": "held_out"})
+    held_out = load_experiment(None, {**settings, "evaluation.name": "held_out"})
     findings.circumstance = "where replies are lost, "
     watched_run(held_out, folder, findings, carrier)

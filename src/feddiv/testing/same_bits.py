@@ -1,20 +1,21 @@
 """Whether a run gives the same bits in worker processes, and after a stop and a resume."""
 
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 import feddiv
-from feddiv.config.experiment import Experiment
 from feddiv.runs.experiment import Watcher
 from feddiv.runs.run import Run
 from feddiv.testing.findings import Findings
-from feddiv.testing.odd_clients import WIDTH
+from feddiv.testing.odd_clients import ROUNDS, WIDTH
 from feddiv.testing.trial import journal, same_arrays
 
-STOP_AFTER = 3  # rounds
-WORKERS = 2
+STOP_AFTER: Final = 3  # rounds
+WORKERS: Final = 2
 
 
 class _Enough(Exception):
@@ -32,11 +33,11 @@ class _StopAfter(Watcher):
 
 
 def check_same_bits(
-    experiment: Experiment, straight: Run, folder: Path, findings: Findings
+    settings: Mapping[str, Any], straight: Run, folder: Path, findings: Findings
 ) -> None:
     """Run it again in workers, stopped and resumed, and compare; then load the model."""
     try:
-        feddiv.run(experiment, out=folder, workers=WORKERS, watcher=_StopAfter(STOP_AFTER))
+        feddiv.run({}, settings, out=folder, workers=WORKERS, watcher=_StopAfter(STOP_AFTER))
     except _Enough:
         pass
     except Exception as problem:
@@ -56,13 +57,17 @@ def check_same_bits(
 
 
 def _difference(straight: Run, again: Run) -> str:
-    for name in ("clients.jsonl", "rounds.jsonl"):
-        lines, others = journal(straight.folder, name), journal(again.folder, name)
-        for line, other in zip(lines, others, strict=False):
-            if line != other:
-                return _said(line, other)
-        if len(lines) != len(others):
-            return f"{name} has {len(others)} lines after a resume and {len(lines)} without a stop"
+    """Where two runs part first; nothing where they never do."""
+    parted = [*_parted("clients.jsonl", straight, again), *_parted("rounds.jsonl", straight, again)]
+    if parted:
+        turn, resumed, what = min(parted)
+        how = "after a stop and a resume" if resumed else f"with {WORKERS} workers"
+        rule = (
+            "what `plan` and `merge` need later belongs into the state"
+            if resumed
+            else "draws come from `rng` alone, and what lasts belongs into the state and the memory"
+        )
+        return f"{how} round {turn} is another than in one process without a stop ({what}): {rule}"
     same_model = straight.summary["model_hash"] == again.summary["model_hash"]
     if same_model and same_arrays(straight.assessment, again.assessment):
         return ""
@@ -70,16 +75,15 @@ def _difference(straight: Run, again: Run) -> str:
     return f"the {what} at the end differ from those of a run in one process without a stop"
 
 
-def _said(line: dict[str, Any], other: dict[str, Any]) -> str:
-    key = next(each for each in {**line, **other} if line.get(each) != other.get(each))
-    resumed = line["turn"] > STOP_AFTER
-    how = "after a stop and a resume" if resumed else f"with {WORKERS} workers"
-    rule = (
-        "what `plan` and `merge` need later belongs into the state"
-        if resumed
-        else "draws come from `rng` alone, and what lasts belongs into the state and the memory"
-    )
-    return (
-        f"{how} round {line['turn']} is another than in one process without a stop "
-        f"({key} is {other.get(key)} and not {line.get(key)}): {rule}"
-    )
+def _parted(name: str, straight: Run, again: Run) -> Iterator[tuple[int, bool, str]]:
+    """Turns that a journal tells differently, whether that is after the stop, and what it is."""
+    # The last round before the stop is measured and recorded again.
+    first = STOP_AFTER if name == "rounds.jsonl" else STOP_AFTER + 1
+    pairs = zip_longest(journal(straight.folder, name), journal(again.folder, name))
+    for line, other in pairs:
+        if line == other:
+            continue
+        line, other = line or {"turn": ROUNDS}, other or {"turn": ROUNDS}
+        turn = min(line["turn"], other["turn"])
+        key = next(each for each in {**line, **other} if line.get(each) != other.get(each))
+        yield turn, turn >= first, f"{key} is {other.get(key)} and not {line.get(key)}"

@@ -41,9 +41,9 @@ def watched_run(
     finally:
         place.unlock()
     for line in _refused(folder):
+        declared = ", which kinds() declares" if line["refused"].endswith("is missing") else ""
         findings.add(
-            f"a reply to {line['kind']!r} is refused, as it is not what kinds() declares: "
-            f"{line['refused']}",
+            f"a reply to {line['kind']!r} is refused: {line['refused']}{declared}",
             described(line["client"]),
         )
     return run, watch
@@ -76,10 +76,10 @@ def check_what_came(watch: Watch, findings: Findings) -> None:
             if not shapes:
                 findings.add(f"kinds() declares {name!r} in replies to {kind!r}, and none has it")
             if len(set(shapes.values())) > 1:
-                said = ", ".join(f"{shape} of {n} samples" for n, shape in sorted(shapes.items()))
+                said = ", ".join(f"{shape} for {n}" for n, shape in sorted(shapes.items()))
                 findings.add(
-                    f"{name!r} in replies to {kind!r} depends on how many samples a client has "
-                    f"({said}): nothing per sample may leave it"
+                    f"{name!r} in replies to {kind!r} has a shape that depends on how many samples "
+                    f"a client has ({said}): nothing per sample may leave it"
                 )
 
 

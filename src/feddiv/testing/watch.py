@@ -45,6 +45,7 @@ class Watch:
         self.planned: set[str] = set()  # kinds of exchanges
         # By kind of exchange and name: shapes of what clients sent, by their n_k.
         self.shapes: dict[tuple[str, str], dict[int, tuple[int, ...]]] = defaultdict(dict)
+        self._changing: set[str] = set()  # attributes that calls were seen to change
         self._calls: dict[str, Callable[..., Any]] = {name: getattr(method, name) for name in CALLS}
         for name in CALLS:
             setattr(method, name, getattr(self, name))
@@ -53,7 +54,8 @@ class Watch:
         """Begins a run."""
         self.facts = facts
         state = self._call("begin", "", {"the facts": facts}, make_model, facts, rng)
-        self.state = self._checked_state("begin", state)
+        self._check_tree("begin", "the state", self.method.State, state)
+        self.state = state
         return state
 
     def plan(self, state: Any, moment: Moment, rng: Streams) -> Exchange | None:
@@ -105,7 +107,8 @@ class Watch:
                 "merge stops before the last reply: iterate over `replies` to its end, as clients "
                 "work while their replies are taken"
             )
-        self.state = self._checked_state("merge", merged)
+        self._check_tree("merge", "the state", self.method.State, merged)
+        self.state = merged
         if lent.kept_by(merged) or not _finite(self.method.weights(merged)):
             self.findings.add(
                 "merge keeps weights of a reply, which are only lent and change when the next one "
@@ -153,14 +156,12 @@ class Watch:
         return records
 
     def _call(self, what: str, place: str, given: Mapping[str, object], *arguments: Any) -> Any:
-        """Call the method; it may change nothing that was `given`, and neither itself."""
+        """Call the method; it may change nothing that was `given`, nor itself."""
         name = what.partition(",")[0]
         before = {key: snapshot(value) for key, value in given.items()}
         attributes, generators = self._attributes(), Generators()
         try:
             result = self._calls[name](*arguments)
-        except Stopped:
-            raise
         except Exception as problem:
             raise self.findings.failed(what, problem, place) from problem
         for generator in generators.used():
@@ -170,23 +171,24 @@ class Watch:
         for key, value in given.items():
             if snapshot(value) != before[key]:
                 self.findings.add(f"{name} changes {key}: it may only return something new", place)
+        self._check_attributes(name, attributes, place)
+        return result
+
+    def _attributes(self) -> dict[str, object]:
+        mine = {key: value for key, value in vars(self.method).items() if key not in NOT_ITS_OWN}
+        return {key: snapshot(value) for key, value in mine.items()}
+
+    def _check_attributes(self, name: str, before: Mapping[str, object], place: str) -> None:
         after = self._attributes()
-        for key in sorted(after.keys() | attributes.keys()):
-            if after.get(key) != attributes.get(key):
-                lasting = "the client's memory" if name in ("visit", "assess") else "the state"
+        lasting = "the client's memory" if name in ("visit", "assess") else "the state"
+        for key in sorted((after.keys() | before.keys()) - self._changing):
+            if after.get(key) != before.get(key):
+                self._changing.add(key)
                 self.findings.add(
                     f"{name} changes self.{key}, which is lost in a worker and after a resume: "
                     f"what lasts belongs into {lasting}",
                     place,
                 )
-        return result
-
-    def _attributes(self) -> dict[str, object]:
-        return {
-            name: snapshot(value)
-            for name, value in vars(self.method).items()
-            if name not in NOT_ITS_OWN
-        }
 
     def _check_exchange(self, exchange: Exchange) -> None:
         assert self.facts is not None
@@ -210,32 +212,34 @@ class Watch:
                         f"{', '.join(map(repr, declared.message)) or 'nothing'} (Kind(message=...))"
                     )
 
-    def _checked_state(self, name: str, state: Any) -> Any:
-        if not self._check_tree(name, "the state", self.method.State, state, ""):
-            raise Stopped  # no checkpoint could be written
-        return state
-
-    def _check_tree(self, name: str, what: str, kind: Any, value: Any, place: str) -> bool:
+    def _check_tree(self, name: str, what: str, kind: Any, value: Any, place: str = "") -> None:
+        """A checkpoint holds states and memories: they have to survive being written and read."""
         try:
-            there = unpack(kind, pack(value))
-            if snapshot(dismantle(there)) == snapshot(dismantle(value)):
-                return True
-            reason = "another value comes back"
+            record = pack(value)
         except NotATree as problem:
-            reason = str(problem)
-        self.findings.add(
-            f"{name}: {what} cannot be written down and read back as {_named(kind)}, the class "
-            f"that the method is derived with (Method[State, Memory], Averaging[Memory]): {reason}",
-            place,
-        )
-        return False
+            self.findings.add(f"{name}: {what} cannot be written down: {problem}", place)
+            raise Stopped from problem
+        try:
+            there = unpack(kind, record)
+            reason = "something else comes back"
+        except NotATree as problem:
+            there, reason = None, str(problem)
+        if snapshot(dismantle(there)) != snapshot(dismantle(value)):
+            self.findings.add(
+                f"{name}: {what} is a {type(value).__name__} that cannot be read back as "
+                f"{getattr(kind, '__name__', kind)}, which the method is derived with "
+                f"(Method[State, Memory], Averaging[Memory]): {reason}",
+                place,
+            )
+            raise Stopped
 
     def _check_diary(self, kind: str, visit: Visit[Any], place: str) -> None:
         try:
             line = client_line(kind, visit.reply, visit.diary)
             round_line([Seen(visit.reply, visit.diary)])
         except Exception as problem:
-            raise self.findings.failed("recording visit's diary", problem, place) from problem
+            what = "recording visit's diary, whose keys feddiv.runs.journal explains,"
+            raise self.findings.failed(what, problem, place) from problem
         self._check_json("visit", line, place)
 
     def _check_json(self, name: str, line: Mapping[str, Any], place: str) -> None:
@@ -260,7 +264,3 @@ def _parts_of(client: Client) -> dict[str, object]:
 def _finite(weights: Weights) -> bool:
     tensors = [value for state in weights.values() for value in state.values()]
     return all(bool(each.isfinite().all()) for each in tensors)
-
-
-def _named(kind: Any) -> str:
-    return getattr(kind, "__name__", str(kind))
