@@ -75,6 +75,8 @@ def print_lists(kind: str | None, name: str | None = None) -> None:
 
 def _print_rows(console: Console, rows: Rows, indent: str = "") -> None:
     table = Table.grid(padding=(0, 2), pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
     for entry, line in rows.items():
         table.add_row(Text(f"{indent}{entry}"), Text(line))
     console.print(table)

@@ -69,7 +69,8 @@ def split_name(full: str, key: str = "method.name") -> tuple[str, str | None]:
     name = f"{module}{colon}{last}"
     if not colon and name not in METHODS:
         raise _unknown(full, key)
-    if dash and variant not in method_class(name, key).variants:
+    variants = method_class(name, key).variants
+    if dash and variant not in variants:
         known = ", ".join(names_of(name))
         raise UserError(f"{key}: {full!r} is unknown; of {name} there are {known}")
     return name, variant if dash else None
