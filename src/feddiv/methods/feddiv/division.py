@@ -54,7 +54,8 @@ def divide(
 ) -> Division:
     """Split by p(clean) >= `drop_below`; on a noisy client relabel what the model is sure of.
 
-    Labels that are `pardoned` train as clean ones, but do not make the client a clean one.
+    (Eq. 7 and 8.) Labels that are `pardoned` train as clean ones, but do not make the client
+    a clean one.
     """
     clean = p_clean >= drop_below
     noise_level = float((~clean).mean())
@@ -76,5 +77,5 @@ def divide(
 
 
 def relabel(probabilities: Array, noisy: Mask, confidence: float) -> Mask:
-    """Which noisy samples [n] get the label the model predicts, given softmax outputs [n, C]."""
+    """Which noisy samples [n] get the label that the model predicts, softmax [n, C] (Eq. 8)."""
     return np.asarray(noisy & (probabilities.max(axis=1) >= confidence))

@@ -151,7 +151,7 @@ class NoiseFilter:
         return mixture.packed()
 
     def from_mixtures(self, mixtures: Array, sizes: npt.NDArray[np.generic]) -> "NoiseFilter":
-        """Server, `mean`: the n_k-weighted mean of parameters [K, 6] (Eq. M-Step-at-Server)."""
+        """Server, `mean`: the n_k-weighted mean of parameters [K, 6] (Eq. 5)."""
         if not len(mixtures):
             return self
         share = np.asarray(sizes, np.float64) / np.asarray(sizes, np.float64).sum()
