@@ -15,7 +15,8 @@ from feddiv.core.randomness import Streams
 from feddiv.data import Augment, Samples, Transform
 from feddiv.learning.average import StateDict
 from feddiv.methods.contract import Client, Message, Method
-from feddiv.nets import ModelOptions, build_net
+from feddiv.nets import ModelOptions
+from feddiv.nets.build import build_net
 
 CLASSES = 3
 

@@ -14,8 +14,8 @@ from feddiv.cli import main
 from feddiv.core.randomness import Streams
 from feddiv.learning.small_loss import trust
 from feddiv.learning.train import TrainOptions
-from feddiv.methods import dividemix
 from feddiv.methods.contract import Budget, Exchange, Facts, Message, Moment, Reply
+from feddiv.methods.dividemix import dividemix
 from feddiv.methods.dividemix.dividemix import DivideMix, DivideMixOptions, divided
 from feddiv.methods.dividemix.mixmatch import MixMatch
 

@@ -11,7 +11,8 @@ import feddiv
 from feddiv.core.randomness import Streams
 from feddiv.methods.contract import Facts, Message, Moment
 from feddiv.methods.fedrn import FedRN, FedRNMemory, body_frozen, cosine, kept, only, reliability
-from feddiv.nets import ModelOptions, build_net
+from feddiv.nets import ModelOptions
+from feddiv.nets.build import build_net
 
 EAST, NORTH = np.array([2.0, 0.0]), np.array([0.0, 1.0])
 PROBES = {0: EAST, 1: EAST * 3, 2: NORTH, 3: -EAST}

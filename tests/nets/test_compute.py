@@ -7,7 +7,8 @@ import torch
 
 import feddiv
 from feddiv.core.errors import UserError
-from feddiv.nets import ModelOptions, build_net
+from feddiv.nets import ModelOptions
+from feddiv.nets.build import build_net
 from feddiv.nets.compute import find_device, set_up
 
 CPU = torch.device("cpu")

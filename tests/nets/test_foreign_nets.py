@@ -7,7 +7,10 @@ import torch
 from torch import nn
 
 from feddiv.core.errors import UserError
-from feddiv.nets import ForeignNet, ModelOptions, Net, build_net
+from feddiv.nets import ModelOptions
+from feddiv.nets.build import build_net
+from feddiv.nets.foreign import ForeignNet
+from feddiv.nets.net import Net
 
 SHAPE = (3, 8, 8)
 

@@ -8,7 +8,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from feddiv.core.errors import UserError
-from feddiv.nets import ModelOptions, build_net
+from feddiv.nets import ModelOptions
+from feddiv.nets.build import build_net
 from feddiv.runs.model import ModelCard, TrainedModel, load_model, save_weights
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 8, 8, 1), dtype=np.uint8)

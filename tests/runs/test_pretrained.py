@@ -14,7 +14,8 @@ from feddiv.config.experiment import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.core.files import load_tensors
 from feddiv.core.randomness import Streams
-from feddiv.nets import ModelOptions, build_net
+from feddiv.nets import ModelOptions
+from feddiv.nets.build import build_net
 from feddiv.runs.experiment import Watcher
 from feddiv.runs.prepare import prepare
 

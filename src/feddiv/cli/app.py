@@ -13,6 +13,7 @@ from feddiv.cli.arguments import What, examples, split_arguments
 from feddiv.cli.data import data
 from feddiv.cli.deploy import deploy
 from feddiv.core import interrupts
+from feddiv.core.deferred import defer
 from feddiv.core.errors import Diverged, TooFew, UserError, WorkerLost
 from feddiv.core.terminal import shown
 
@@ -49,6 +50,7 @@ Kind = Literal["methods", "datasets", "partitions", "noise", "models", "presets"
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a user's error is one line on stderr and exit code 2."""
+    defer("torch")
     try:
         with interrupts.handled(), interrupts.allowed():
             code = app(args=arguments, prog_name="feddiv", standalone_mode=False)
@@ -99,7 +101,10 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Train, compare on the same draw, and say where it all was written."""
+    from feddiv.config.experiment import load_experiment
+
     source, overrides = split_arguments(what)
+    load_experiment(source, overrides)  # a slip of the pen is told before torch is loaded
     _watched(
         lambda watcher: feddiv.run(source, overrides, out=out, workers=workers, watcher=watcher),
         quiet=quiet,

@@ -1,10 +1,16 @@
 """Types of arrays and of weights that every part of the package speaks of."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor as Tensor
+    from torch.nn import Module as Module
+else:
+    Tensor = Module = Any  # torch takes seconds to load: names of types must not need it
 
 Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]  # class numbers

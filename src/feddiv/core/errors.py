@@ -18,3 +18,9 @@ class WorkerLost(RuntimeError):
 
 class TooFew(RuntimeError):
     """Too few clients could be reached, again and again."""
+
+
+def in_one_line(problem: Exception) -> str:
+    """The kind of an exception and the first line of what it says."""
+    said = str(problem).strip().splitlines()
+    return f"{type(problem).__name__}: {said[0]}" if said else type(problem).__name__

@@ -1,5 +1,7 @@
 """Files that are written whole or not at all."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os
@@ -8,9 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor
 
 from feddiv.core.trees import bytes_of
 
@@ -20,9 +21,11 @@ class Unreadable(ValueError):
 
 
 def save_tensors(
-    path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, str] | None = None
+    path: Path, tensors: Mapping[str, torch.Tensor], header: Mapping[str, str] | None = None
 ) -> None:
     """Write safetensors through a temporary file that reaches the disk before it gets its name."""
+    from safetensors.torch import save_file  # it loads torch
+
     temporary = path.with_name(path.name + ".part")
     whole, seen = {}, set()
     for name, tensor in tensors.items():
@@ -43,7 +46,7 @@ def save_tensors(
     settle(path.parent)
 
 
-def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+def load_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
     """Tensors and header of a safetensors file."""
     try:
         with safe_open(path, framework="pt") as opened:
@@ -79,7 +82,7 @@ class Lock:
         self._descriptor = descriptor
 
     @classmethod
-    def of(cls, path: Path) -> "Lock | None":
+    def of(cls, path: Path) -> Lock | None:
         """The lock, or None where another process has it."""
         try:
             import fcntl
@@ -113,7 +116,7 @@ def settle(path: Path) -> None:
         os.close(descriptor)
 
 
-def tensors_hash(tensors: Mapping[str, Tensor]) -> str:
+def tensors_hash(tensors: Mapping[str, torch.Tensor]) -> str:
     """SHA-256 of names, types, shapes and bytes."""
     digest = hashlib.sha256()
     for name in sorted(tensors):

@@ -4,6 +4,8 @@ A draw never depends on what was drawn before it elsewhere, so a run gives the s
 carries its messages, in whatever order clients finish, and after a resume.
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +33,7 @@ class Streams:
 
     def at(
         self, *, round: int | None = None, exchange: int | None = None, client: int | None = None
-    ) -> "Streams":
+    ) -> Streams:
         """The same run at another round, exchange or client."""
         return replace(
             self,
@@ -40,7 +42,7 @@ class Streams:
             client=self.client if client is None else client,
         )
 
-    def within(self, part: str) -> "Streams":
+    def within(self, part: str) -> Streams:
         """The same place in a named part of the work there: an epoch, one of two nets."""
         return replace(self, part=f"{self.part}{part}/")
 

@@ -6,6 +6,8 @@ class it is known to be: what is read never says which class to make, so nothing
 disk or from another process can.
 """
 
+from __future__ import annotations
+
 import json
 import types
 from collections.abc import Mapping
@@ -15,9 +17,10 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import torch
-from torch import Tensor
 
-Tensors = dict[str, Tensor]
+from feddiv.core.arrays import StateDict
+
+Tensors = StateDict
 Json = Any
 
 _ALIGNED = 8  # bytes: where an array starts in a packed record
@@ -33,7 +36,7 @@ def dismantle(value: object, name: str = "") -> tuple[Json, Tensors]:
     return _apart(value, name, tensors), tensors
 
 
-def assemble(kind: Any, tree: Json, tensors: Mapping[str, Tensor]) -> Any:
+def assemble(kind: Any, tree: Json, tensors: Mapping[str, torch.Tensor]) -> Any:
     """The value of class `kind` that was taken apart into these."""
     try:
         return _together(kind, tree, tensors)
@@ -46,8 +49,8 @@ def _apart(value: object, path: str, tensors: Tensors) -> Json:
         return value
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, np.ndarray | Tensor):
-        kind = "tensor" if isinstance(value, Tensor) else "array"
+    if isinstance(value, np.ndarray | torch.Tensor):
+        kind = "tensor" if isinstance(value, torch.Tensor) else "array"
         if path in tensors:
             raise NotATree(f"{path}: two arrays have the same path")
         tensors[path] = _as_tensor(value, path)
@@ -69,8 +72,8 @@ def _join(path: str, key: object) -> str:
     return f"{path}/{key}" if path else str(key)
 
 
-def _as_tensor(value: "np.ndarray[Any, Any] | Tensor", path: str) -> Tensor:
-    if isinstance(value, Tensor):
+def _as_tensor(value: np.ndarray[Any, Any] | torch.Tensor, path: str) -> torch.Tensor:
+    if isinstance(value, torch.Tensor):
         return value.detach().cpu().contiguous()
     try:
         return torch.from_numpy(np.require(value, requirements=["C", "W"]))
@@ -78,7 +81,7 @@ def _as_tensor(value: "np.ndarray[Any, Any] | Tensor", path: str) -> Tensor:
         raise NotATree(f"{path or 'value'}: {error}") from None
 
 
-def _together(kind: Any, node: Json, tensors: Mapping[str, Tensor]) -> Any:
+def _together(kind: Any, node: Json, tensors: Mapping[str, torch.Tensor]) -> Any:
     if not isinstance(node, dict):
         return node
     ((tag, content),) = node.items()
@@ -121,7 +124,7 @@ def pack(value: object) -> bytes:
     return pack_parts(*dismantle(value))
 
 
-def pack_parts(tree: Json, tensors: Mapping[str, Tensor]) -> bytes:
+def pack_parts(tree: Json, tensors: Mapping[str, torch.Tensor]) -> bytes:
     """JSON and tensors as one record: length of the header, header, arrays one after the other."""
     table, bodies, offset = [], [], 0
     for name, tensor in tensors.items():
@@ -135,7 +138,7 @@ def pack_parts(tree: Json, tensors: Mapping[str, Tensor]) -> bytes:
     return b"".join([len(header).to_bytes(_ALIGNED, "little"), header, *bodies])
 
 
-def bytes_of(tensor: Tensor) -> bytes:
+def bytes_of(tensor: torch.Tensor) -> bytes:
     """The numbers of a tensor in main memory, one after the other."""
     return tensor.reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
 
@@ -161,7 +164,7 @@ def unpack_parts(record: bytes) -> tuple[Json, Tensors]:
         raise NotATree(f"not a record: {error!r}") from None
 
 
-def _tensor(body: bytearray, dtype: torch.dtype, shape: list[int], offset: int) -> Tensor:
+def _tensor(body: bytearray, dtype: torch.dtype, shape: list[int], offset: int) -> torch.Tensor:
     count = int(np.prod(shape, dtype=np.int64))
     if not count:
         return torch.empty(shape, dtype=dtype)

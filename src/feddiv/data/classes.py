@@ -1,9 +1,10 @@
 """Data in classes that somebody else has put in order."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
 from feddiv.core.errors import UserError
 from feddiv.data.dataset import Dataset, Split
@@ -42,6 +43,6 @@ def in_these_classes(dataset: Dataset, classes: tuple[str, ...], where: str) -> 
     )
 
 
-def _known(numbers: Tensor, truth: Tensor) -> Tensor:
+def _known(numbers: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
     """True labels in the new numbers; -1 stays, for samples of none of the classes."""
     return torch.where(truth >= 0, numbers[truth.clamp_min(0)], truth)

@@ -1,10 +1,11 @@
 """The data set as tensors, in memory or mapped from a file: every sample once, whoever holds it."""
 
+from __future__ import annotations
+
 import mmap
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
 
 from feddiv.data.transform import AsTheyAre, Augment, Transform
 
@@ -18,14 +19,14 @@ class Split:
     file, `pages` is the mapping: such data may be larger than memory and is never copied whole.
     """
 
-    inputs: Tensor
-    labels: Tensor
+    inputs: torch.Tensor
+    labels: torch.Tensor
     pages: mmap.mmap | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def on(self, device: torch.device) -> "Split":
+    def on(self, device: torch.device) -> Split:
         """The same samples on this device; mapped ones stay, and go there batch by batch."""
         inputs = self.inputs if self.pages is not None else self.inputs.to(device)
         return Split(inputs, self.labels.to(device), self.pages)
@@ -35,7 +36,7 @@ class Split:
         if self.pages is not None and hasattr(mmap, "MADV_DONTNEED"):
             self.pages.madvise(mmap.MADV_DONTNEED)
 
-    def chosen(self, rows: Tensor) -> "Split":
+    def chosen(self, rows: torch.Tensor) -> Split:
         """These samples only."""
         return Split(self.inputs[rows], self.labels[rows])
 
@@ -60,16 +61,16 @@ class Dataset:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     augment: Augment
-    truth: Tensor | None
+    truth: torch.Tensor | None
     clients: tuple[str, ...] = ()
-    holder: Tensor | None = None
-    rows: Tensor | None = None
+    holder: torch.Tensor | None = None
+    rows: torch.Tensor | None = None
     window: tuple[int, int] | None = None
     notes: tuple[str, ...] = ()
     own: AsTheyAre | None = None
 
     @property
-    def origin(self) -> Tensor:
+    def origin(self) -> torch.Tensor:
         """The number that each training sample has in the source, int64 [N]."""
         return torch.arange(len(self.train)) if self.rows is None else self.rows
 
@@ -89,15 +90,15 @@ class Dataset:
             return self.own
         return Transform(self.mean, self.std, self.augment, self.window)
 
-    def held_by(self, clients: tuple[str, ...], holder: Tensor) -> "Dataset":
+    def held_by(self, clients: tuple[str, ...], holder: torch.Tensor) -> Dataset:
         """The same data, saying which client each training sample belongs to."""
         return replace(self, clients=clients, holder=holder)
 
-    def on(self, device: torch.device) -> "Dataset":
+    def on(self, device: torch.device) -> Dataset:
         """The same data with its tensors on this device."""
         return replace(self, train=self.train.on(device), test=self.test.on(device))
 
-    def chosen(self, rows: Tensor) -> "Dataset":
+    def chosen(self, rows: torch.Tensor) -> Dataset:
         """The same data with these training samples only."""
         return replace(
             self,
@@ -107,10 +108,10 @@ class Dataset:
             rows=self.origin[rows],
         )
 
-    def chosen_test(self, rows: Tensor) -> "Dataset":
+    def chosen_test(self, rows: torch.Tensor) -> Dataset:
         """The same data with these test samples only."""
         return replace(self, test=self.test.chosen(rows))
 
-    def tested_on(self, test: Split) -> "Dataset":
+    def tested_on(self, test: Split) -> Dataset:
         """The same data with other test samples."""
         return replace(self, test=test)

@@ -1,11 +1,12 @@
 """One client's view of the shared tensors."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from feddiv.data.dataset import Dataset
 from feddiv.data.draw.draw import Draw
@@ -21,34 +22,34 @@ class Samples:
     positions 0..n-1 in the client, not indices into the data set.
     """
 
-    inputs: Tensor
-    index: Tensor
-    given: Tensor
-    truth: Tensor | None
+    inputs: torch.Tensor
+    index: torch.Tensor
+    given: torch.Tensor
+    truth: torch.Tensor | None
     transform: Transform
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     def __len__(self) -> int:
         return len(self.index)
 
-    def plain(self, rows: Tensor | slice) -> Tensor:
+    def plain(self, rows: torch.Tensor | slice) -> torch.Tensor:
         """Normalised inputs of these rows."""
         return self.transform.plain(self._gathered(rows))
 
-    def augmented(self, rows: Tensor, generator: torch.Generator) -> Tensor:
+    def augmented(self, rows: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """Randomly augmented, normalised inputs of these rows."""
         return self.transform.augmented(self._gathered(rows), generator)
 
-    def _gathered(self, rows: Tensor | slice) -> Tensor:
+    def _gathered(self, rows: torch.Tensor | slice) -> torch.Tensor:
         return self.inputs.index_select(0, self.index[rows]).to(self.device)
 
     @property
-    def none(self) -> "Samples":
+    def none(self) -> Samples:
         """No sample of the same data."""
         truth = None if self.truth is None else self.truth[:0]
         return replace(self, index=self.index[:0], given=self.given[:0], truth=truth)
 
-    def followed_by(self, other: "Samples") -> "Samples":
+    def followed_by(self, other: Samples) -> Samples:
         """These and then the other ones, of the same client."""
         truths = [each.truth for each in (self, other) if each.truth is not None]
         return replace(

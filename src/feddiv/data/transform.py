@@ -5,6 +5,8 @@ everything, so cropping is one gather of whole pixel rows and normalising works 
 width x channels, which vectorise where rows of three channels would not.
 """
 
+from __future__ import annotations
+
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +16,6 @@ from functools import cached_property
 import numpy as np
 import torch
 from pydantic import Field
-from torch import Tensor
 
 from feddiv.core.errors import UserError
 from feddiv.core.options import Options
@@ -42,11 +43,11 @@ class Transform:
     window: tuple[int, int] | None = None
 
     @cached_property
-    def _constants(self) -> dict[tuple[object, ...], tuple[Tensor, Tensor]]:
+    def _constants(self) -> dict[tuple[object, ...], tuple[torch.Tensor, torch.Tensor]]:
         """Shift and scale by device and shape of a row, made when first needed."""
         return {}
 
-    def _shift_and_scale(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    def _shift_and_scale(self, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """What to subtract from a row of these inputs and what to multiply it with."""
         key = (inputs.device, *inputs.shape[2:])
         if key not in self._constants:
@@ -58,11 +59,11 @@ class Transform:
             self._constants[key] = shift.to(inputs.device), scale.to(inputs.device)
         return self._constants[key]
 
-    def _smaller_window(self, inputs: Tensor) -> tuple[int, int] | None:
+    def _smaller_window(self, inputs: torch.Tensor) -> tuple[int, int] | None:
         """What is to be cut out of these inputs, if anything."""
         return self.window if inputs.shape[1:3] != self.window else None
 
-    def plain(self, inputs: Tensor) -> Tensor:
+    def plain(self, inputs: torch.Tensor) -> torch.Tensor:
         """Normalised float32: uint8 [B,H,W,C] -> [B,C,H,W] in channels_last, or [B,D] -> [B,D]."""
         if window := self._smaller_window(inputs):
             inputs = _middle(inputs, *window)
@@ -73,7 +74,7 @@ class Transform:
         rows = inputs.reshape(batch, height, width * channels).to(torch.float32)
         return rows.sub_(shift).mul_(scale).view(inputs.shape).permute(0, 3, 1, 2)
 
-    def augmented(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
+    def augmented(self, inputs: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """As `plain`, after an independent random flip and crop of every image.
 
         The crop pads the raw image, so the border is black before normalisation, as in the
@@ -99,13 +100,13 @@ class AsTheyAre(Transform):
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
     augment: Augment = field(default_factory=Augment)
-    each: Callable[[Tensor], Tensor] | None = None
+    each: Callable[[torch.Tensor], torch.Tensor] | None = None
 
-    def plain(self, inputs: Tensor) -> Tensor:
+    def plain(self, inputs: torch.Tensor) -> torch.Tensor:
         """The same."""
         return inputs
 
-    def augmented(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
+    def augmented(self, inputs: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """Every sample changed on its own, by draws that start from the generator's."""
         if self.each is None or not len(inputs):
             return inputs
@@ -135,13 +136,13 @@ def _seeded(seed: int) -> Iterator[None]:
         np.random.set_state(numpys)
 
 
-def _flip(images: Tensor, generator: torch.Generator) -> Tensor:
+def _flip(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Mirror each image of [B,H,W,C] with probability 1/2."""
     coin = torch.randint(0, 2, (len(images), 1, 1, 1), generator=generator, device=generator.device)
     return torch.where(coin.to(images.device).bool(), images.flip(2), images)
 
 
-def _crop(images: Tensor, pad: int, generator: torch.Generator) -> Tensor:
+def _crop(images: torch.Tensor, pad: int, generator: torch.Generator) -> torch.Tensor:
     """Cut a window of the original size at a random place of each zero-padded image."""
     batch, height, width, channels = images.shape
     canvas = images.new_zeros(batch, height + 2 * pad, width + 2 * pad, channels)
@@ -149,7 +150,7 @@ def _crop(images: Tensor, pad: int, generator: torch.Generator) -> Tensor:
     return _cut(canvas, height, width, generator)
 
 
-def _cut(canvas: Tensor, height: int, width: int, generator: torch.Generator) -> Tensor:
+def _cut(canvas: torch.Tensor, height: int, width: int, generator: torch.Generator) -> torch.Tensor:
     """Cut a window of this size at a random place of each image, which is as much wider as taller.
 
     `canvas` is contiguous.
@@ -167,6 +168,6 @@ def _cut(canvas: Tensor, height: int, width: int, generator: torch.Generator) ->
     return runs.index_select(0, start.view(-1)).view(batch, height, width, channels)
 
 
-def _middle(images: Tensor, height: int, width: int) -> Tensor:
+def _middle(images: torch.Tensor, height: int, width: int) -> torch.Tensor:
     top, left = (images.shape[1] - height) // 2, (images.shape[2] - width) // 2
     return images[:, top : top + height, left : left + width]

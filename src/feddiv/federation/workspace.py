@@ -14,7 +14,8 @@ from feddiv.data import Dataset, Draw, client_samples, held_out_samples
 from feddiv.learning.predict import CHUNK
 from feddiv.methods.common import copy_of
 from feddiv.methods.contract import Client, Method
-from feddiv.nets import ModelOptions, build_net
+from feddiv.nets import ModelOptions
+from feddiv.nets.build import build_net
 from feddiv.nets.compute import Precision, set_up
 from feddiv.nets.net import Build
 

@@ -1,9 +1,10 @@
 """Averaging weights as a running sum: no list of models is ever held."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from feddiv.core.arrays import StateDict, Weights
 
@@ -63,7 +64,7 @@ class RunningMean:
         }
 
 
-def floating(net: StateDict) -> list[tuple[str, Tensor]]:
+def floating(net: StateDict) -> list[tuple[str, torch.Tensor]]:
     """The entries that are averaged."""
     return [(key, value) for key, value in net.items() if value.is_floating_point()]
 
@@ -80,7 +81,7 @@ class Trail:
     samples: int = 0
     visits: int = 0
 
-    def followed(self, net: StateDict | None, samples: int) -> "Trail":
+    def followed(self, net: StateDict | None, samples: int) -> Trail:
         """The trail after one more visit; `net` is None where the client did not answer."""
         if net is None:
             return Trail(self.mean, self.samples, self.visits + 1)

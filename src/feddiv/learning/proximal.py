@@ -1,9 +1,10 @@
 """A pull towards the received weights, so that local training does not drift away."""
 
+from __future__ import annotations
+
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
 
 from feddiv.core.randomness import Streams
 from feddiv.learning.train import Batch, MixUp, Selection
@@ -12,15 +13,15 @@ from feddiv.learning.train import Batch, MixUp, Selection
 class Anchor:
     """The trainable parameters as they were received."""
 
-    def __init__(self, net: nn.Module) -> None:
+    def __init__(self, net: torch.nn.Module) -> None:
         self.start = [parameter.detach().clone() for parameter in net.parameters()]
 
-    def squared_distance(self, net: nn.Module) -> Tensor:
+    def squared_distance(self, net: torch.nn.Module) -> torch.Tensor:
         """The squared L2 norm of how far the net's parameters have moved; buffers do not count."""
         moved = zip(net.parameters(), self.start, strict=True)
         return torch.stack([(now - before).square().sum() for now, before in moved]).sum()
 
-    def distance(self, net: nn.Module) -> Tensor:
+    def distance(self, net: torch.nn.Module) -> torch.Tensor:
         """The L2 norm; its gradient is taken as 0 where nothing has moved yet."""
         return self.squared_distance(net).clamp_min(1e-30).sqrt()
 
@@ -34,7 +35,7 @@ class PulledMixUp:
 
     def __init__(
         self,
-        net: nn.Module,
+        net: torch.nn.Module,
         labels: npt.NDArray[np.int64],
         pull: float,
         rng: Streams,
@@ -51,7 +52,7 @@ class PulledMixUp:
         self.opening = True
         return self.rows, self.labels
 
-    def __call__(self, net: nn.Module, batch: Batch) -> Tensor:
+    def __call__(self, net: torch.nn.Module, batch: Batch) -> torch.Tensor:
         """The loss of one batch."""
         loss, opening = self.mixup(net, batch), self.opening
         self.opening = False

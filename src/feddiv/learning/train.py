@@ -1,14 +1,15 @@
 """The one local-training loop, and the objective that FedDiv trains with."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from pydantic import Field
-from torch import Tensor, nn
-from torch.nn import functional as F
 
+from feddiv.core.arrays import Module, Tensor
 from feddiv.core.options import Options
 from feddiv.core.randomness import Streams
 from feddiv.data import Samples
@@ -28,17 +29,18 @@ class TrainOptions(Options):
 class Batch:
     """Augmented inputs, the labels to learn, and which of the client's samples these are."""
 
-    inputs: Tensor
-    labels: Tensor
-    rows: Tensor
+    inputs: torch.Tensor
+    labels: torch.Tensor
+    rows: torch.Tensor
 
 
-Objective = Callable[[nn.Module, Batch], Tensor]
-Selection = tuple[Tensor, Tensor]  # rows [m] of the client, and the label each trains with [m]
+Objective = Callable[[Module, Batch], Tensor]
+# Rows [m] of the client, and the label each trains with [m].
+Selection = tuple[Tensor, Tensor]
 
 
 def train(
-    net: nn.Module,
+    net: torch.nn.Module,
     samples: Samples,
     select: Callable[[int], Selection],
     objective: Objective,
@@ -71,7 +73,7 @@ def train(
     return steps
 
 
-def sgd(net: nn.Module, options: TrainOptions) -> torch.optim.Optimizer:
+def sgd(net: torch.nn.Module, options: TrainOptions) -> torch.optim.Optimizer:
     """The optimiser of one visit; its momentum is never sent."""
     return torch.optim.SGD(
         net.parameters(),
@@ -82,7 +84,7 @@ def sgd(net: nn.Module, options: TrainOptions) -> torch.optim.Optimizer:
     )
 
 
-def batches(count: int, size: int, generator: torch.Generator) -> Iterator[Tensor]:
+def batches(count: int, size: int, generator: torch.Generator) -> Iterator[torch.Tensor]:
     """A random order in batches; a trailing batch of one joins the batch before it."""
     order = torch.randperm(count, generator=generator)
     last = count - 1 if count % size == 1 and count > 1 else count
@@ -97,9 +99,9 @@ def everything(samples: Samples) -> Callable[[int], Selection]:
     return lambda epoch: (rows, samples.given)
 
 
-def cross_entropy(net: nn.Module, batch: Batch) -> Tensor:
+def cross_entropy(net: torch.nn.Module, batch: Batch) -> torch.Tensor:
     """Mean cross-entropy on the labels of the batch."""
-    return F.cross_entropy(net(batch.inputs), batch.labels)
+    return torch.nn.functional.cross_entropy(net(batch.inputs), batch.labels)
 
 
 class MixUp:
@@ -116,7 +118,7 @@ class MixUp:
         self.ratio = rng.numpy("mixup")
         self.partner = rng.torch("mixup")
 
-    def __call__(self, net: nn.Module, batch: Batch) -> Tensor:
+    def __call__(self, net: torch.nn.Module, batch: Batch) -> torch.Tensor:
         """L_mix + eta L_reg (Eq. Final-Loss)."""
         ratio = float(self.ratio.beta(1.0, 1.0))
         partner = torch.randperm(len(batch.labels), generator=self.partner)
@@ -128,20 +130,22 @@ class MixUp:
         return loss + self.eta * prior_loss(logits) if self.eta else loss
 
 
-def mixup_loss(logits: Tensor, labels: Tensor, partners: Tensor, ratio: float) -> Tensor:
+def mixup_loss(
+    logits: torch.Tensor, labels: torch.Tensor, partners: torch.Tensor, ratio: float
+) -> torch.Tensor:
     """L_mix: mean cross-entropy against ratio * labels + (1 - ratio) * partners."""
-    first = F.cross_entropy(logits, labels)
-    return ratio * first + (1 - ratio) * F.cross_entropy(logits, partners)
+    first = torch.nn.functional.cross_entropy(logits, labels)
+    return ratio * first + (1 - ratio) * torch.nn.functional.cross_entropy(logits, partners)
 
 
-def prior_loss(logits: Tensor) -> Tensor:
+def prior_loss(logits: torch.Tensor) -> torch.Tensor:
     """L_reg: KL(uniform || mean softmax of the batch)."""
     classes = logits.shape[1]
     mean = logits.softmax(dim=1).mean(dim=0)
     return -(mean.clamp_min(1e-12).log().mean() + float(np.log(classes)))
 
 
-def entropy_loss(logits: Tensor) -> Tensor:
+def entropy_loss(logits: torch.Tensor) -> torch.Tensor:
     """Mean entropy of the batch's softmax outputs."""
     log_softmax = logits.log_softmax(dim=1)
     return -(log_softmax.exp() * log_softmax).sum(dim=1).mean()

@@ -10,6 +10,8 @@ line's intercept and slope, e_i = the residual in units of the spread, h_i = the
 x_i. Half of the models of a round may be bad, not more.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal

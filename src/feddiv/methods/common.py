@@ -1,9 +1,10 @@
 """What several methods do alike around a local training."""
 
+from __future__ import annotations
+
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
 
 from feddiv.core.arrays import StateDict
 from feddiv.data import Samples
@@ -30,13 +31,16 @@ def warmed_up(budget: Budget, share: float) -> tuple[Stage, Stage]:
 
 
 def trained_reply(
-    client: Client, trained: nn.Module | Nets, received: Message, payload: Payload | None = None
+    client: Client,
+    trained: torch.nn.Module | Nets,
+    received: Message,
+    payload: Payload | None = None,
 ) -> Reply:
     """The reply that carries what was trained: weights, n_k, and how far they moved in all.
 
     The weights are those of the nets themselves: whoever carries the reply copies them once.
     """
-    nets = {"net": trained} if isinstance(trained, nn.Module) else trained
+    nets = {"net": trained} if isinstance(trained, torch.nn.Module) else trained
     moved = [divergence(net, received.weights[name]) for name, net in nets.items()]
     return Reply(
         client=client.id,
@@ -73,11 +77,11 @@ def share(members: npt.NDArray[np.bool_]) -> float:
     return float(members.sum() / max(len(members), 1))
 
 
-def _detached(net: nn.Module) -> StateDict:
+def _detached(net: torch.nn.Module) -> StateDict:
     return {key: value.detach().cpu() for key, value in net.state_dict().items()}
 
 
-def copy_of(net: nn.Module) -> StateDict:
+def copy_of(net: torch.nn.Module) -> StateDict:
     """Weights in contiguous memory of their own: the net object goes on to the next client."""
     plain = torch.contiguous_format
     return {
@@ -86,7 +90,7 @@ def copy_of(net: nn.Module) -> StateDict:
     }
 
 
-def divergence(net: nn.Module, received: StateDict) -> float:
+def divergence(net: torch.nn.Module, received: StateDict) -> float:
     """Squared distance of the trained parameters from the received ones (the paper's stability)."""
     return sum(
         (value.detach().cpu() - received[key]).square_().sum().item()

@@ -5,6 +5,8 @@ what a client does (`visit`, `assess`). The round loop and the federations know 
 through this file.
 """
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -13,9 +15,9 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args, get_orig
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor, nn
+import torch
 
-from feddiv.core.arrays import StateDict, Weights
+from feddiv.core.arrays import Module, StateDict, Weights
 from feddiv.core.errors import Diverged
 from feddiv.core.options import Options
 from feddiv.core.randomness import Streams
@@ -26,7 +28,7 @@ from feddiv.methods.model_store import ModelsInMemory, ModelStore
 
 Payload = dict[str, npt.NDArray[np.float64]]
 Diary = dict[str, Any]  # plain numbers, strings and lists: it becomes a line of JSON
-Nets = Mapping[str, nn.Module]
+Nets = Mapping[str, Module]
 
 
 class MethodOptions(Options):
@@ -151,7 +153,7 @@ class Assessment:
     p_clean: npt.NDArray[np.float64] | None = None  # None: the method has no opinion
     scores: npt.NDArray[np.float64] | None = None
 
-    def last(self, count: int) -> "Assessment":
+    def last(self, count: int) -> Assessment:
         """That of the last so many samples."""
         start = len(self.predicted) - count
         p_clean, scores = self.p_clean, self.scores
@@ -190,7 +192,7 @@ class Client:
         id: int,
         samples: Samples,
         classes: int,
-        load: Callable[[str, StateDict], nn.Module],
+        load: Callable[[str, StateDict], torch.nn.Module],
         held_out: Samples | None = None,
     ) -> None:
         self.id = id
@@ -202,11 +204,11 @@ class Client:
     def __len__(self) -> int:
         return len(self.samples)
 
-    def net(self, weights: StateDict, name: str = "net") -> nn.Module:
+    def net(self, weights: StateDict, name: str = "net") -> torch.nn.Module:
         """The net of this name, holding these weights."""
         return self._load(name, weights)
 
-    def with_only(self, samples: Samples) -> "Client":
+    def with_only(self, samples: Samples) -> Client:
         """The same client, as if it had these samples."""
         return Client(self.id, samples, self.classes, self._load)
 
@@ -302,9 +304,9 @@ class Method(ABC, Generic[S, M]):
         """The clients of one round: a fraction of these, uniformly without replacement."""
         return choose_clients(clients, self.budget.visits(len(clients)), rng)
 
-    def predict(self, nets: Nets, inputs: Tensor) -> Tensor:
+    def predict(self, nets: Nets, inputs: torch.Tensor) -> torch.Tensor:
         """Class logits [B, C] of the global model; nets are in eval mode."""
-        logits: Tensor = nets["net"](inputs)
+        logits: torch.Tensor = nets["net"](inputs)
         return logits
 
     def assessment(self, state: S) -> Message:

@@ -4,10 +4,12 @@ Symbols of the paper: theta = the net while it trains, theta^(t) = the weights a
 mu = `mu`.
 """
 
+from __future__ import annotations
+
 from typing import Literal
 
+import torch
 from pydantic import Field
-from torch import Tensor, nn
 
 from feddiv.core.randomness import Streams
 from feddiv.learning.proximal import Anchor
@@ -51,10 +53,10 @@ class Proximal:
     The norm is over what is trained: batch-norm statistics follow the data and are not pulled.
     """
 
-    def __init__(self, net: nn.Module, mu: float) -> None:
+    def __init__(self, net: torch.nn.Module, mu: float) -> None:
         self.anchor = Anchor(net)
         self.mu = mu
 
-    def __call__(self, net: nn.Module, batch: Batch) -> Tensor:
+    def __call__(self, net: torch.nn.Module, batch: Batch) -> torch.Tensor:
         """The objective h_k of the paper on one batch."""
         return cross_entropy(net, batch) + self.mu / 2 * self.anchor.squared_distance(net)

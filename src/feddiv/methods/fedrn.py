@@ -5,15 +5,16 @@ Symbols of the paper: M_k = a client's own model of its last visit, e_k = `exper
 rho = `reliability`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from pydantic import Field
-from torch import nn
 
 from feddiv.core.arrays import Array, StateDict, Weights
 from feddiv.core.randomness import Streams
@@ -44,7 +45,9 @@ from feddiv.methods.contract import (
     Stage,
     Visit,
 )
-from feddiv.nets import Net
+
+if TYPE_CHECKING:
+    from feddiv.nets.net import Net
 
 TINY = 1e-12  # where nobody is reliable, all count the same
 
@@ -176,13 +179,13 @@ class FedRN(Method[FedRNState, FedRNMemory]):
                 continue
             net = client.net(received.weights[name], "neighbour")
             with body_frozen(net):
-                head = sgd(cast(Net, net).head, self.training)
+                head = sgd(cast("Net", net).head, self.training)
                 part = rng.within(name)
                 train(net, samples, select, cross_entropy, one_epoch, part, head)
             trusts.append(trust(predict_local(net, samples), given))
         return trusts
 
-    def _self_portrait(self, client: Client, net: nn.Module, rng: Streams) -> Payload:
+    def _self_portrait(self, client: Client, net: torch.nn.Module, rng: Streams) -> Payload:
         """e_k and o_k of the trained model."""
         right = predict_local(net, client.samples).argmax(axis=1) == client.samples.given.numpy()
         everybody = rng.at(round=0, exchange=0, client=-1)
@@ -273,9 +276,9 @@ def only(clean: npt.NDArray[np.bool_], given: torch.Tensor) -> Callable[[int], S
 class body_frozen:
     """Inside the block only the head of a net has gradients; batch-norm statistics still move."""
 
-    def __init__(self, net: nn.Module) -> None:
+    def __init__(self, net: torch.nn.Module) -> None:
         self.net = net
-        head = {id(parameter) for parameter in cast(Net, net).head.parameters()}
+        head = {id(parameter) for parameter in cast("Net", net).head.parameters()}
         self.body = [p for p in net.parameters() if id(p) not in head and p.requires_grad]
 
     def __enter__(self) -> None:

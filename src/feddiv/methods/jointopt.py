@@ -6,6 +6,8 @@ its label. The paper's second step, training anew on the final labels, would nee
 own and is left out.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -14,8 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from pydantic import Field
-from torch import Tensor, nn
-from torch.nn import functional as F
 
 from feddiv.core.randomness import Streams
 from feddiv.learning.train import Batch, Selection, entropy_loss, prior_loss, train
@@ -100,7 +100,7 @@ class JointOpt(Averaging[JointOptMemory]):
         """A client's memory before its first visit: the given labels, and no outputs."""
         size, classes = len(client), client.classes
         return JointOptMemory(
-            labels=F.one_hot(client.samples.given, classes).float().numpy(),
+            labels=torch.nn.functional.one_hot(client.samples.given, classes).float().numpy(),
             outputs=np.zeros((size, self.options.window, classes), np.float32),
             pushed=np.zeros(size, np.int64),
         )
@@ -121,15 +121,15 @@ class JointLearning:
             self._move_labels()
         return torch.arange(len(self.labels)), self.labels
 
-    def __call__(self, net: nn.Module, batch: Batch) -> Tensor:
+    def __call__(self, net: torch.nn.Module, batch: Batch) -> torch.Tensor:
         """L = CE on soft labels + alpha KL(uniform || mean output) + beta H."""
-        logits: Tensor = net(batch.inputs)
+        logits: torch.Tensor = net(batch.inputs)
         self._push(batch.rows, logits.detach().softmax(dim=1).cpu())
-        loss = F.cross_entropy(logits, batch.labels)
+        loss = torch.nn.functional.cross_entropy(logits, batch.labels)
         loss = loss + self.options.prior_weight * prior_loss(logits)
         return loss + self.options.entropy_weight * entropy_loss(logits)
 
-    def _push(self, rows: Tensor, outputs: Tensor) -> None:
+    def _push(self, rows: torch.Tensor, outputs: torch.Tensor) -> None:
         """Put outputs [B, C] in the place of the oldest."""
         self.outputs[rows, self.pushed[rows] % self.options.window] = outputs
         self.pushed[rows] += 1
@@ -142,7 +142,7 @@ class JointLearning:
         # Empty places hold zeros; counting them would leave labels that do not sum to 1.
         mean = self.outputs.sum(dim=1) / filled.clamp_min(1)[:, None]
         if not self.options.soft:
-            mean = F.one_hot(mean.argmax(dim=1), mean.shape[1]).float()
+            mean = torch.nn.functional.one_hot(mean.argmax(dim=1), mean.shape[1]).float()
         self.labels = torch.where(filled[:, None] > 0, mean, self.labels)
 
     def memory(self) -> JointOptMemory:

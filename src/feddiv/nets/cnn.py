@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-from feddiv.nets.net import Net, NetSpec, image_channels
+from feddiv.nets.net import Net, NetBuild, image_channels
 
 WIDTHS = (32, 64, 128)
 SMALL_IMAGE_WIDTHS = (32, 64)  # a third pooling would leave too few pixels
@@ -43,4 +43,4 @@ def build_cnn(input_shape: tuple[int, ...], classes: int) -> Cnn:
     return Cnn(channels, SMALL_IMAGE_WIDTHS if small else WIDTHS, classes)
 
 
-CNN = NetSpec("cnn", "three small conv blocks (two below 16 pixels), 95k parameters", build_cnn)
+CNN = NetBuild(build_cnn)

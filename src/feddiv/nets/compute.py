@@ -1,12 +1,13 @@
 """Where and how nets compute: device, precision, compilation, memory."""
 
+from __future__ import annotations
+
 import ctypes
 import sys
 from functools import wraps
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
 
 from feddiv.core.errors import UserError
 
@@ -25,7 +26,9 @@ def find_device(wanted: Device) -> torch.device:
     return torch.device(wanted)
 
 
-def set_up(net: nn.Module, device: torch.device, precision: Precision, *, compiled: bool) -> None:
+def set_up(
+    net: torch.nn.Module, device: torch.device, precision: Precision, *, compiled: bool
+) -> None:
     """Move a net to its device and make it compute as wanted; outputs are float32 always."""
     net.to(device)
     if compiled:
@@ -42,9 +45,9 @@ def _autocast(function: Any, device: str) -> Any:
     """The function with matrix products and convolutions in bfloat16."""
 
     @wraps(function)
-    def inside(inputs: Tensor) -> Tensor:
+    def inside(inputs: torch.Tensor) -> torch.Tensor:
         with torch.autocast(device, dtype=torch.bfloat16):
-            outputs: Tensor = function(inputs)
+            outputs: torch.Tensor = function(inputs)
         return outputs.float()
 
     return inside

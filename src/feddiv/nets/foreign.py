@@ -1,17 +1,17 @@
 """Nets from elsewhere: "package.module:factory", and the two parts that methods ask of a net."""
 
-import importlib
 from collections.abc import Callable
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from feddiv.core.errors import UserError
-from feddiv.nets.net import Net, NetSpec
+from feddiv.core.errors import UserError, in_one_line
+from feddiv.core.import_path import NotFound, import_from
+from feddiv.nets.net import Net, NetBuild
 
 
-def import_net(path: str) -> NetSpec:
+def import_net(path: str) -> NetBuild:
     """The net whose factory is at this import path; it is called by keyword, once for each net."""
     factory = import_factory(path)
 
@@ -30,31 +30,22 @@ def import_net(path: str) -> NetSpec:
             )
         return net
 
-    return NetSpec(path, "a net from an import path", build)
+    return NetBuild(build)
 
 
 def import_factory(path: str) -> Callable[..., object]:
     """The callable at "package.module:factory"."""
-    module_name, _, attribute = path.partition(":")
-    if not module_name or not attribute or module_name.startswith("."):
-        raise UserError(f"model.name={path!r}: an import path reads 'package.module:factory'")
     try:
-        found: object = importlib.import_module(module_name)
-    except Exception as problem:
-        raise UserError(
-            f"model.name={path!r}: module {module_name!r} cannot be imported "
-            f"({in_one_line(problem)}); install it or put its folder on PYTHONPATH"
-        ) from problem
-    for name in attribute.split("."):
-        if not hasattr(found, name):
-            raise UserError(f"model.name={path!r}: {module_name!r} has no {attribute!r}")
-        found = getattr(found, name)
+        found = import_from(path, "package.module:factory")
+    except NotFound as problem:
+        raise UserError(f"model.name={path!r}: {problem}") from problem
     if not callable(found):
+        name = path.partition(":")[2]
         raise UserError(
-            f"model.name={path!r}: {attribute!r} is of type {type(found).__name__} "
-            "and cannot be called"
+            f"model.name={path!r}: {name!r} is of type {type(found).__name__} and cannot be called"
         )
-    return found
+    factory: Callable[..., object] = found
+    return factory
 
 
 class ForeignNet(nn.Module):
@@ -151,9 +142,3 @@ def path_of_head(net: nn.Module, samples: Tensor, classes: int) -> str | None:
         for hook in hooks:
             hook.remove()
     return linears[ran[-1]] if ran else None
-
-
-def in_one_line(problem: Exception) -> str:
-    """The kind of an exception and the first line of what it says."""
-    said = str(problem).strip().splitlines()
-    return f"{type(problem).__name__}: {said[0]}" if said else type(problem).__name__

@@ -4,7 +4,7 @@ import math
 
 from torch import Tensor, nn
 
-from feddiv.nets.net import Net, NetSpec
+from feddiv.nets.net import Net, NetBuild
 
 HIDDEN = 128
 
@@ -33,4 +33,4 @@ def build_mlp(input_shape: tuple[int, ...], classes: int) -> Mlp:
     return Mlp(math.prod(input_shape), classes)
 
 
-MLP = NetSpec("mlp", f"two hidden layers of {HIDDEN}; takes images and feature vectors", build_mlp)
+MLP = NetBuild(build_mlp)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -33,19 +32,16 @@ class Net(nn.Module):
         return logits
 
 
-Stem = Literal["cifar", "imagenet"]
 Build = Callable[[tuple[int, ...], int], nn.Module]
 
 
 @dataclass(frozen=True)
-class NetSpec:
-    """A net by name: what it is, and how it is built for an input shape and a number of classes.
+class NetBuild:
+    """How a net is built for an input shape (without the batch) and a number of classes.
 
     `stems` has the ways in which it may begin, where it has several; `build` takes the usual one.
     """
 
-    name: str
-    summary: str
     build: Build
     stems: Mapping[str, Build] = field(default_factory=dict)
 

@@ -12,7 +12,8 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from feddiv.nets.net import Net, NetSpec, Stem, image_channels
+from feddiv.nets.net import Net, NetBuild, image_channels
+from feddiv.nets.registry import Stem
 
 KERNELS: dict[Stem, int] = {"cifar": 3, "imagenet": 7}  # side of the first convolution
 STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # (width, stride of the stage's first block)
@@ -132,23 +133,15 @@ class Plan:
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
         return net
 
-    def spec(self, summary: str, usual: Stem) -> NetSpec:
-        """The net by name, with its usual stem."""
+    def net(self, usual: Stem) -> NetBuild:
+        """How it is built, with its usual stem and others."""
         stems = {
             "cifar": partial(self.build, stem="cifar"),
             "imagenet": partial(self.build, stem="imagenet"),
         }
-        return NetSpec(self.name, summary, stems[usual], stems)
+        return NetBuild(stems[usual], stems)
 
 
-RESNETS = (
-    Plan("resnet18", BasicBlock, (2, 2, 2, 2)).spec(
-        "ResNet-18 with CIFAR stem (or model.stem=imagenet), 11.2M parameters", "cifar"
-    ),
-    Plan("resnet34", BasicBlock, (3, 4, 6, 3)).spec(
-        "ResNet-34 with CIFAR stem (or model.stem=imagenet), 21.3M parameters", "cifar"
-    ),
-    Plan("resnet50", Bottleneck, (3, 4, 6, 3)).spec(
-        "ResNet-50 as for ImageNet (or model.stem=cifar), 23.5M parameters and head", "imagenet"
-    ),
-)
+RESNET18 = Plan("resnet18", BasicBlock, (2, 2, 2, 2)).net("cifar")
+RESNET34 = Plan("resnet34", BasicBlock, (3, 4, 6, 3)).net("cifar")
+RESNET50 = Plan("resnet50", Bottleneck, (3, 4, 6, 3)).net("imagenet")

@@ -1,12 +1,13 @@
 """Published weights, to start a net from."""
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError
-from safetensors.torch import load
-from torch import Tensor, nn
 
 from feddiv.core.errors import UserError
 from feddiv.data.published.pickles import read_torch_weights
@@ -16,11 +17,13 @@ WRAPPER = "module."  # by torch.nn.DataParallel
 COUNTER = ".num_batches_tracked"  # of batch norm: older files and other formats have none
 
 
-def read_weights(path: Path, sha256: str | None = None) -> dict[str, Tensor]:
+def read_weights(path: Path, sha256: str | None = None) -> dict[str, torch.Tensor]:
     """The named tensors of a safetensors file, or of one that `torch.save` wrote.
 
     With `sha256` the content is compared first, and nothing of a file that differs is read.
     """
+    from safetensors.torch import load  # it loads torch
+
     content = _content(path)
     found = hashlib.sha256(content).hexdigest()
     if sha256 is not None and found != sha256.lower():
@@ -57,7 +60,7 @@ def _content(path: Path) -> bytes:
         raise UserError(f"model.weights={path}: cannot be read ({error.strerror})") from None
 
 
-def unwrapped(weights: dict[str, Tensor], net: nn.Module) -> dict[str, Tensor]:
+def unwrapped(weights: dict[str, torch.Tensor], net: torch.nn.Module) -> dict[str, torch.Tensor]:
     """The weights by the names they had before DataParallel put its own in front of each."""
     if any(
         key.startswith(WRAPPER) for key in net.state_dict()
@@ -69,8 +72,8 @@ def unwrapped(weights: dict[str, Tensor], net: nn.Module) -> dict[str, Tensor]:
 
 
 def start_from(
-    net: nn.Module,
-    weights: Mapping[str, Tensor],
+    net: torch.nn.Module,
+    weights: Mapping[str, torch.Tensor],
     head: str | None,
     *,
     told: str,
@@ -103,7 +106,11 @@ def start_from(
 
 
 def _head_keys(
-    own: Mapping[str, Tensor], weights: Mapping[str, Tensor], head: str | None, *, fresh: bool
+    own: Mapping[str, torch.Tensor],
+    weights: Mapping[str, torch.Tensor],
+    head: str | None,
+    *,
+    fresh: bool,
 ) -> set[str]:
     """Entries of the head, if it is to be replaced: all of it, or none of it."""
     if head is None:

@@ -19,8 +19,9 @@ from feddiv.learning.predict import CHUNK
 from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Budget
 from feddiv.methods.registry import method_class
-from feddiv.nets import ModelOptions, build_net
-from feddiv.nets.net import Stem
+from feddiv.nets import ModelOptions
+from feddiv.nets.build import build_net
+from feddiv.nets.registry import Stem
 
 
 @dataclass(frozen=True)

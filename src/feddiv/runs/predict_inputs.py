@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from feddiv.core.archives import read_npz
-from feddiv.core.errors import UserError
+from feddiv.core.errors import UserError, in_one_line
 from feddiv.data.images.pixels import MODES, image_suffixes, pixels
 from feddiv.learning.predict import CHUNK
-from feddiv.nets.foreign import in_one_line
 
 Skipped = Callable[[str], None]
 

@@ -1,11 +1,12 @@
 """What tells one set of samples from another."""
 
+from __future__ import annotations
+
 import hashlib
 from typing import Any, Final
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from feddiv.data.dataset import Dataset, Split
 
@@ -13,7 +14,7 @@ CHUNK: Final = 1 << 26  # bytes that are looked at at a time
 MOST: Final = 1 << 28  # bytes of a mapped file; it may be larger than memory
 
 
-def label_fingerprint(labels: Tensor) -> str:
+def label_fingerprint(labels: torch.Tensor) -> str:
     """sha256 (hex) of the labels, in order: tells one set of training samples from another."""
     return hashlib.sha256(labels.cpu().numpy().astype("<i8").tobytes()).hexdigest()
 

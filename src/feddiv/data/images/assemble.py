@@ -1,5 +1,7 @@
 """From a catalogue of images to a data set, through stores on disk."""
 
+from __future__ import annotations
+
 import shutil
 from collections.abc import Sequence
 from pathlib import Path

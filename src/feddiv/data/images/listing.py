@@ -1,5 +1,7 @@
 """Samples that are known by name and not yet read: images in files, with their labels."""
 
+from __future__ import annotations
+
 import errno
 import os
 import re
@@ -10,7 +12,7 @@ from typing import Final, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
+import torch
 
 from feddiv.core.arrays import Rows
 from feddiv.core.errors import UserError
@@ -52,7 +54,7 @@ class Files:
     def __len__(self) -> int:
         return len(self.names)
 
-    def chosen(self, rows: Rows) -> "Files":
+    def chosen(self, rows: Rows) -> Files:
         """These only."""
         return Files(self.root, tuple(self.names[row] for row in rows))
 
@@ -90,7 +92,7 @@ class Listed:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def chosen(self, rows: Rows) -> "Listed":
+    def chosen(self, rows: Rows) -> Listed:
         """These only."""
         return Listed(self.images.chosen(rows), self.labels[rows])
 
@@ -127,7 +129,7 @@ class ImageListing:
         """One sample as a net will see it, (C,H,W)."""
         return (self.channels, self.size, self.size)
 
-    def chosen(self, rows: Tensor | Rows) -> "ImageListing":
+    def chosen(self, rows: torch.Tensor | Rows) -> ImageListing:
         """The same with these training samples only."""
         kept = np.asarray(rows)
         return replace(
@@ -138,7 +140,7 @@ class ImageListing:
             rows=kept if self.rows is None else self.rows[kept],
         )
 
-    def chosen_test(self, rows: Tensor | Rows) -> "ImageListing":
+    def chosen_test(self, rows: torch.Tensor | Rows) -> ImageListing:
         """The same with these test samples only."""
         return replace(self, test=self.test.chosen(np.asarray(rows)))
 

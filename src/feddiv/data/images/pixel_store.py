@@ -6,6 +6,8 @@ and is gone on with after a kill. Where images cannot be read, the last ones tak
 moves as few rows as there are gaps.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import mmap
@@ -21,7 +23,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from feddiv.core.errors import UserError
 from feddiv.core.files import Lock, settle, write_json
@@ -43,7 +44,7 @@ class Pixels:
     1, of images that had more than eight bits, None where there are none.
     """
 
-    inputs: Tensor
+    inputs: torch.Tensor
     pages: mmap.mmap | None
     kept: npt.NDArray[np.int64]
     unreadable: dict[int, str]
@@ -51,7 +52,7 @@ class Pixels:
     reach: float | None = None
 
     @classmethod
-    def none(cls, side: int, channels: int) -> "Pixels":
+    def none(cls, side: int, channels: int) -> Pixels:
         """No images of this size."""
         inputs = torch.empty((0, side, side, channels), dtype=torch.uint8)
         counts = np.zeros((channels, 256), dtype=np.int64)
@@ -75,7 +76,7 @@ class _Progress:
         }
 
     @classmethod
-    def of(cls, tree: dict[str, Any]) -> "_Progress":
+    def of(cls, tree: dict[str, Any]) -> _Progress:
         bad = {int(row): str(reason) for row, reason in tree["unreadable"].items()}
         reach = None if tree["reach"] is None else float(tree["reach"])
         return cls(int(tree["done"]), np.array(tree["counts"], dtype=np.int64), bad, reach)

@@ -4,6 +4,8 @@ The instance-dependent noise of Xia et al., "Part-dependent Label Noise: Towards
 Label Noise" (NeurIPS 2020), their algorithm for generating it.
 """
 
+from __future__ import annotations
+
 from typing import Final, Literal
 
 import numpy as np

@@ -1,5 +1,7 @@
 """What every rule that makes labels wrong has in common."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,8 +9,8 @@ from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from pydantic import Field, model_validator
-from torch import Tensor
 
 from feddiv.core.arrays import Labels, Parts
 from feddiv.core.errors import UserError
@@ -38,7 +40,7 @@ class Foreign:
     source: str
     rows: npt.NDArray[np.int64]
     fingerprint: str
-    images: Tensor | None = None
+    images: torch.Tensor | None = None
 
     @property
     def shown(self) -> npt.NDArray[np.bool_]:
@@ -107,7 +109,7 @@ class LevelOptions(NoiseOptions):
     high: float | None = Field(default=None, ge=0, le=1)
 
     @model_validator(mode="after")
-    def _only_its_own_keys(self) -> "LevelOptions":
+    def _only_its_own_keys(self) -> LevelOptions:
         own = RULES[self.levels]
         for key in ("level", "low", "high"):
             if (getattr(self, key) is None) == (key in own):

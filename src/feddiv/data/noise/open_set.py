@@ -1,5 +1,7 @@
 """Images of none of the classes, under labels of this data set."""
 
+from __future__ import annotations
+
 import hashlib
 import re
 from dataclasses import replace
@@ -9,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from PIL import Image
-from torch import Tensor
 
 from feddiv.core.arrays import Parts
 from feddiv.core.errors import UserError
@@ -77,7 +78,9 @@ class OpenSet(LevelOptions):
         inputs[torch.from_numpy(foreign.shown)] = images
         return replace(dataset, train=replace(dataset.train, inputs=inputs))
 
-    def _images(self, foreign: Foreign, dataset: Dataset, watcher: DataWatcher | None) -> Tensor:
+    def _images(
+        self, foreign: Foreign, dataset: Dataset, watcher: DataWatcher | None
+    ) -> torch.Tensor:
         """The foreign images of a saved draw, once they are found to be the same."""
         other = self._other(dataset, watcher)
         last = int(foreign.rows.max(initial=-1))
@@ -116,7 +119,7 @@ def _check_in_memory(dataset: Dataset) -> None:
         )
 
 
-def fitted_inputs(other: Dataset, rows: npt.NDArray[np.int64], dataset: Dataset) -> Tensor:
+def fitted_inputs(other: Dataset, rows: npt.NDArray[np.int64], dataset: Dataset) -> torch.Tensor:
     """These training samples of another data set as this one stores its own."""
     theirs, ours = tuple(other.train.inputs.shape[1:]), tuple(dataset.train.inputs.shape[1:])
     index = torch.from_numpy(rows)
@@ -153,5 +156,5 @@ def _same(other: Dataset, dataset: Dataset) -> bool:
     return torch.equal(other.train.labels[rows], dataset.train.labels)
 
 
-def _fingerprint(inputs: Tensor) -> str:
+def _fingerprint(inputs: torch.Tensor) -> str:
     return hashlib.sha256(inputs.contiguous().numpy().tobytes()).hexdigest()

@@ -5,6 +5,8 @@ plain containers; whatever else a file names is refused before it is looked up. 
 torch go through torch's own restricted reader, which knows tensors and plain containers.
 """
 
+from __future__ import annotations
+
 import hashlib
 import io
 import pickle
@@ -17,7 +19,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from feddiv.core.errors import UserError
 
@@ -101,7 +102,7 @@ def read_pickle(path: Path, encoding: str = "ASCII", md5: str | None = None) -> 
         raise UserError(f"{path}: not a readable pickle ({reason})") from None
 
 
-def read_torch_weights(content: bytes) -> dict[str, Tensor]:
+def read_torch_weights(content: bytes) -> dict[str, torch.Tensor]:
     """The state dict in what `torch.save` wrote, or in the `state_dict` of a larger checkpoint.
 
     Raises ValueError, with the reason, for anything else.
@@ -122,7 +123,7 @@ def read_torch_weights(content: bytes) -> dict[str, Tensor]:
     if not isinstance(found, dict) or not found:
         raise ValueError(f"holds a {type(found).__name__}, not a state dict of named tensors")
     for key, value in found.items():
-        if not isinstance(key, str) or not isinstance(value, Tensor):
+        if not isinstance(key, str) or not isinstance(value, torch.Tensor):
             raise ValueError(f"no state dict: {key!r} is a {type(value).__name__}, not a tensor")
     return dict(found)
 

@@ -1,5 +1,7 @@
 """Where samples come from, by name."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final

@@ -1,5 +1,7 @@
 """What the python files of CIFAR-10 and CIFAR-100 have in common."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

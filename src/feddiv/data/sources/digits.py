@@ -1,8 +1,9 @@
 """scikit-learn's hand-written digits: real images that need no download."""
 
+from __future__ import annotations
+
 import numpy as np
 import torch
-from sklearn.datasets import load_digits
 
 from feddiv.data.data_options import DataOptions
 from feddiv.data.dataset import Dataset, Split
@@ -15,6 +16,8 @@ TEST_IMAGES = 360
 
 def load(options: DataOptions) -> Dataset:
     """1,437 training and 360 test images of 8x8 pixels, the same split in every run."""
+    from sklearn.datasets import load_digits  # scikit-learn takes a second to load
+
     digits = load_digits()
     images = np.rint(digits.images * (255 / 16)).astype(np.uint8)[..., None]
     labels = digits.target.astype(np.int64)

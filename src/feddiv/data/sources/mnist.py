@@ -1,5 +1,7 @@
 """MNIST and Fashion-MNIST from their four IDX files, gzipped or not."""
 
+from __future__ import annotations
+
 import math
 import zlib
 from pathlib import Path

@@ -4,6 +4,8 @@
 labels of the rows of `x`) and `classes` (names) are optional.
 """
 
+from __future__ import annotations
+
 from typing import Any, Final
 
 import numpy as np

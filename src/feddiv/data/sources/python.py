@@ -4,16 +4,15 @@ Every item is read once, in order, into one array for all clients: uint8 pixels,
 feature vectors. That array is all the memory it takes.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from PIL import Image
-from torch import Tensor
-from torch.utils.data import DataLoader, IterableDataset
-from torch.utils.data import Dataset as TorchDataset
 
 from feddiv.core.archives import Arrays, described
 from feddiv.core.errors import UserError
@@ -23,7 +22,12 @@ from feddiv.data.names import one_spelling
 from feddiv.data.sources.npz import Malformed, build_dataset, class_numbers
 from feddiv.data.transform import AsTheyAre
 
-Clients = Sequence[TorchDataset[Any]] | Mapping[str, TorchDataset[Any]]
+if TYPE_CHECKING:
+    from torch.utils.data import DataLoader
+    from torch.utils.data import Dataset as TorchDataset
+
+    Clients = Sequence[TorchDataset[Any]] | Mapping[str, TorchDataset[Any]]
+
 CHANNELS = (1, 3, 4)
 Convert = Callable[[Any, str], npt.NDArray[Any]]  # a sample, and words that say where it is
 LOOKED_AT = 8  # items that are read twice, to see whether they stay the same
@@ -70,18 +74,21 @@ def brought(
 def as_they_are(
     data: TorchDataset[Any] | DataLoader[Any],
     classes: tuple[str, ...],
-    each: Callable[[Tensor], Tensor] | None,
+    each: Callable[[torch.Tensor], torch.Tensor] | None,
     where: str,
 ) -> Dataset:
     """A data set, or that of a loader, whose items are (what a net eats, label); all are read."""
-    dataset: TorchDataset[Any] = data.dataset if isinstance(data, DataLoader) else data
-    if isinstance(dataset, IterableDataset):
+    dataset: TorchDataset[Any] = (
+        data.dataset if isinstance(data, torch.utils.data.DataLoader) else data
+    )
+    if isinstance(dataset, torch.utils.data.IterableDataset):
         raise UserError(
             f"{where}: a {type(dataset).__name__} is read in passing; give a data set whose items "
             "have numbers, as labels are judged one by one, round after round"
         )
     inputs, labels = _read({where: dataset}, convert=_floats)
-    again, _ = _read({where: _First(dataset)}, like=inputs, convert=_floats)
+    first = torch.utils.data.Subset(dataset, range(min(len(inputs), LOOKED_AT)))
+    again, _ = _read({where: first}, like=inputs, convert=_floats)
     if not np.array_equal(again, inputs[: len(again)]):
         raise UserError(
             f"{where}: an item is not the same when it is read again; give the data without random "
@@ -108,25 +115,12 @@ def as_they_are(
     )
 
 
-class _First(TorchDataset[Any]):
-    """The first items of a data set."""
-
-    def __init__(self, dataset: TorchDataset[Any]) -> None:
-        self.dataset = dataset
-
-    def __len__(self) -> int:
-        return min(len(self.dataset), LOOKED_AT)  # type: ignore[arg-type]
-
-    def __getitem__(self, number: int) -> Any:
-        return self.dataset[number]
-
-
 def _floats(sample: Any, where: str) -> npt.NDArray[np.float32]:
     """float32, of the shape it has."""
-    array = sample.detach().cpu().float().numpy() if isinstance(sample, Tensor) else sample
+    array = sample.detach().cpu().float().numpy() if isinstance(sample, torch.Tensor) else sample
     floating = isinstance(array, np.ndarray) and array.dtype.kind == "f"
-    if not floating or (isinstance(sample, Tensor) and not sample.is_floating_point()):
-        kind = f"{sample.dtype} " if isinstance(sample, Tensor | np.ndarray) else ""
+    if not floating or (isinstance(sample, torch.Tensor) and not sample.is_floating_point()):
+        kind = f"{sample.dtype} " if isinstance(sample, torch.Tensor | np.ndarray) else ""
         raise UserError(
             f"{where} is a {kind}{type(sample).__name__}; "
             "give what the net eats, a tensor of floats"
@@ -207,12 +201,14 @@ def _items(sets: Mapping[str, TorchDataset[Any]]) -> Iterator[tuple[str, Any]]:
 
 def _sample(sample: Any, where: str) -> npt.NDArray[Any]:
     """uint8 [H,W,C] or float32 [D]."""
-    channels_first = isinstance(sample, Tensor)  # torch's way; numpy and Pillow have them last
+    channels_first = isinstance(
+        sample, torch.Tensor
+    )  # torch's way; numpy and Pillow have them last
     if isinstance(sample, Image.Image):
         if sample.mode[0] in "IF":
             raise UserError(f"{where} is an image of mode {sample.mode}; give 8 bits a channel")
         sample = sample.convert("L" if sample.mode in ("1", "L") else "RGB")
-    elif isinstance(sample, Tensor):
+    elif isinstance(sample, torch.Tensor):
         sample = sample.detach().cpu()
         sample = sample.float() if sample.dtype == torch.bfloat16 else sample
     elif not isinstance(sample, np.ndarray):
@@ -262,7 +258,7 @@ def _pixels(image: npt.NDArray[Any], where: str) -> npt.NDArray[np.uint8]:
 
 
 def _label(label: Any, where: str) -> int | str:
-    if isinstance(label, Tensor | np.ndarray | np.generic) and label.ndim == 0:
+    if isinstance(label, torch.Tensor | np.ndarray | np.generic) and label.ndim == 0:
         label = label.item()
     if isinstance(label, bool) or not isinstance(label, int | str):
         raise UserError(f"{where} has the label {label!r}; give a class number or a name")

@@ -3,6 +3,8 @@
 It may have a folder of images of its own to test on.
 """
 
+from __future__ import annotations
+
 from typing import Final
 
 import torch

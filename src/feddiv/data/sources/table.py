@@ -1,5 +1,7 @@
 """Somebody's own samples, listed in a table: paths of images, or feature vectors, and labels."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass

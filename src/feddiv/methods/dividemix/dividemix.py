@@ -5,6 +5,8 @@ Symbols of the paper: theta^(1) and theta^(2) = the nets `a` and `b`, w = `trust
 trains in one place; here both nets are averaged by n_k, and warm-up and ramp count rounds.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +15,6 @@ from typing import Literal
 import numpy as np
 import torch
 from pydantic import Field
-from torch import Tensor
 
 from feddiv.core.arrays import Array, StateDict, Weights
 from feddiv.core.randomness import Streams
@@ -150,10 +151,10 @@ class DivideMix(Method[DivideMixState, None]):
         """Both models."""
         return PAIR
 
-    def predict(self, nets: Nets, inputs: Tensor) -> Tensor:
+    def predict(self, nets: Nets, inputs: torch.Tensor) -> torch.Tensor:
         """The two nets' logits, added."""
         first, second = (nets[name] for name in PAIR)
-        logits: Tensor = first(inputs) + second(inputs)
+        logits: torch.Tensor = first(inputs) + second(inputs)
         return logits
 
     def assess(self, client: Client, memory: None, received: Message) -> Assessment:

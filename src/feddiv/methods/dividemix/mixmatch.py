@@ -1,12 +1,12 @@
 """Semi-supervised training of one of two nets, as DivideMix does it (MixMatch, refined)."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
-from torch.nn import functional as F
 
 from feddiv.core.options import Options
 from feddiv.core.randomness import Streams
@@ -25,20 +25,20 @@ class MixMatchOptions(Options):
 class CoDivision:
     """A client's samples in two sets of rows, and how far each given label is trusted, [n]."""
 
-    labelled: Tensor  # X
-    unlabelled: Tensor  # U
-    trust: Tensor  # w
+    labelled: torch.Tensor  # X
+    unlabelled: torch.Tensor  # U
+    trust: torch.Tensor  # w
 
 
-def sharpen(probabilities: Tensor, temperature: float) -> Tensor:
+def sharpen(probabilities: torch.Tensor, temperature: float) -> torch.Tensor:
     """Distributions [n, C] with their larger entries enlarged: q^(1/T), scaled to sum to 1."""
     powers = probabilities ** (1 / temperature)
     return powers / powers.sum(dim=1, keepdim=True)
 
 
-def refined(labels: Tensor, trust: Tensor, said: Tensor) -> Tensor:
+def refined(labels: torch.Tensor, trust: torch.Tensor, said: torch.Tensor) -> torch.Tensor:
     """Targets of labelled samples: the label as far as it is trusted, else what the net says."""
-    given = F.one_hot(labels, said.shape[1]).to(said.dtype)
+    given = torch.nn.functional.one_hot(labels, said.shape[1]).to(said.dtype)
     return torch.lerp(said, given, trust[:, None])
 
 
@@ -55,7 +55,7 @@ class MixMatch:
         options: MixMatchOptions,
         samples: Samples,
         division: CoDivision,
-        other: nn.Module,
+        other: torch.nn.Module,
         rng: Streams,
         *,
         batch: int,
@@ -72,7 +72,7 @@ class MixMatch:
         """What the epoch's batches are made of: the labelled samples."""
         return self.division.labelled, self.samples.given[self.division.labelled]
 
-    def __call__(self, net: nn.Module, batch: Batch) -> Tensor:
+    def __call__(self, net: torch.nn.Module, batch: Batch) -> torch.Tensor:
         """L_X + lambda_u L_U + L_reg of one batch."""
         inputs, targets = self.targets(net, batch)
         labelled = 2 * len(batch.rows)
@@ -83,38 +83,44 @@ class MixMatch:
         logits = net(torch.lerp(inputs[partner], inputs, ratio))
         targets = torch.lerp(targets[partner], targets, ratio)
 
-        loss = F.cross_entropy(logits[:labelled], targets[:labelled]) + prior_loss(logits)
+        loss = torch.nn.functional.cross_entropy(
+            logits[:labelled], targets[:labelled]
+        ) + prior_loss(logits)
         if len(logits) > labelled:
             said = logits[labelled:].softmax(dim=1)
-            loss = loss + self.unlabelled_weight * F.mse_loss(said, targets[labelled:])
+            loss = loss + self.unlabelled_weight * torch.nn.functional.mse_loss(
+                said, targets[labelled:]
+            )
         return loss
 
-    @torch.no_grad()
-    def targets(self, net: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+    def targets(self, net: torch.nn.Module, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """Inputs and targets of two views of the labelled and two of the unlabelled batch."""
-        labelled, temperature = 2 * len(batch.rows), self.options.temperature
-        views = [batch.inputs, self._view(batch.rows)]
-        if len(self.division.unlabelled):
-            rows = next(self._unlabelled)
-            views += [self._view(rows), self._view(rows)]
-        inputs = torch.cat(views)
-        net.eval()
-        said = net(inputs).softmax(dim=1)
-        net.train()
+        with torch.no_grad():
+            labelled, temperature = 2 * len(batch.rows), self.options.temperature
+            views = [batch.inputs, self._view(batch.rows)]
+            if len(self.division.unlabelled):
+                rows = next(self._unlabelled)
+                views += [self._view(rows), self._view(rows)]
+            inputs = torch.cat(views)
+            net.eval()
+            said = net(inputs).softmax(dim=1)
+            net.train()
 
-        trust = self.division.trust[batch.rows].to(said)
-        target = sharpen(refined(batch.labels, trust, _mean_of_views(said[:labelled])), temperature)
-        targets = [target, target]
-        if len(inputs) > labelled:
-            others = self.other.eval()(inputs[labelled:]).softmax(dim=1)
-            guess = sharpen(_mean_of_views((said[labelled:] + others) / 2), temperature)
-            targets += [guess, guess]
-        return inputs, torch.cat(targets)
+            trust = self.division.trust[batch.rows].to(said)
+            target = sharpen(
+                refined(batch.labels, trust, _mean_of_views(said[:labelled])), temperature
+            )
+            targets = [target, target]
+            if len(inputs) > labelled:
+                others = self.other.eval()(inputs[labelled:]).softmax(dim=1)
+                guess = sharpen(_mean_of_views((said[labelled:] + others) / 2), temperature)
+                targets += [guess, guess]
+            return inputs, torch.cat(targets)
 
-    def _view(self, rows: Tensor) -> Tensor:
+    def _view(self, rows: torch.Tensor) -> torch.Tensor:
         return self.samples.augmented(rows, self.views)
 
-    def _cycled(self, order: torch.Generator) -> Iterator[Tensor]:
+    def _cycled(self, order: torch.Generator) -> Iterator[torch.Tensor]:
         """Batches of unlabelled rows without end, each time round in a new order."""
         rows = self.division.unlabelled
         while True:
@@ -122,6 +128,6 @@ class MixMatch:
                 yield rows[chosen]
 
 
-def _mean_of_views(said: Tensor) -> Tensor:
+def _mean_of_views(said: torch.Tensor) -> torch.Tensor:
     """Of [2 m, C], first view above second, to [m, C]."""
     return said.reshape(2, -1, said.shape[1]).mean(dim=0)

@@ -6,14 +6,16 @@ the stages `preprocess`, `finetune` and `train`. Losses never leave a client: th
 one LID score per visit and mu_k.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import torch
 from pydantic import Field
-from torch import nn
 
 from feddiv.core.arrays import Array, Labels, Mask, StateDict, Weights
 from feddiv.core.randomness import Streams
@@ -192,7 +194,7 @@ class FedCorr(Method[FedCorrState, FedCorrMemory]):
         return Visit(trained_reply(client, net, received, payload), memory)
 
     def _correct(
-        self, client: Client, net: nn.Module, memory: FedCorrMemory, kind: str
+        self, client: Client, net: torch.nn.Module, memory: FedCorrMemory, kind: str
     ) -> Visit[FedCorrMemory]:
         """New labels where the model is sure: of the most suspicious samples, or of all."""
         labels = _labels(client, memory)

@@ -4,6 +4,8 @@ The maximum-likelihood estimate from the distances to the nearest neighbours. A 
 memorised wrong labels spreads its outputs over more directions than one that was right.
 """
 
+from __future__ import annotations
+
 import numpy as np
 import torch
 

@@ -6,12 +6,14 @@ delta-hat = `noise_level`, y-hat = `predicted`, y-tilde = `debiased_labels`, p-h
 eta = 1 where `regulariser` applies. p-bar, the model's mean prediction over all clients, is ours.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
-from torch import nn
+import torch
 
 from feddiv.core.arrays import Array, Labels, StateDict, Weights
 from feddiv.core.randomness import Streams
@@ -218,7 +220,7 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
     def _train(
         self,
         client: Client,
-        net: nn.Module,
+        net: torch.nn.Module,
         memory: FedDivMemory,
         received: Message,
         rng: Streams,

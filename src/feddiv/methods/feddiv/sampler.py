@@ -1,5 +1,7 @@
 """The predictive-consistency sampler (PCS): keep samples on which two models agree."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Literal
 

@@ -1,45 +1,50 @@
 """Class centroids: mean features by class, which clients move and the server merges."""
 
+from __future__ import annotations
+
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn import functional as F
 
 from feddiv.core.arrays import Array
 
 LEAST_WEIGHT = 1e-8  # below this sum of cosines nobody has a say in a centroid
 
 
-def class_means(features: Tensor, labels: Tensor, classes: int) -> Tensor:
+def class_means(features: torch.Tensor, labels: torch.Tensor, classes: int) -> torch.Tensor:
     """Mean features [C, d] by label; zero rows for absent classes."""
-    members = F.one_hot(labels, classes).T.to(features.dtype)
+    members = torch.nn.functional.one_hot(labels, classes).T.to(features.dtype)
     return members @ features / members.sum(dim=1, keepdim=True).clamp_min(1)
 
 
-def confirms(centroids: Tensor, features: Tensor, given: Tensor) -> Tensor:
+def confirms(centroids: torch.Tensor, features: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
     """m [B]: whether no centroid is nearer by cosine to h than that of the given label.
 
     A zero row is no centroid: it is nearest to nothing, and confirms nothing.
     """
-    cosines = F.normalize(features, dim=1) @ F.normalize(centroids, dim=1).T
+    cosines = (
+        torch.nn.functional.normalize(features, dim=1)
+        @ torch.nn.functional.normalize(centroids, dim=1).T
+    )
     cosines = cosines.masked_fill((centroids == 0).all(dim=1), -torch.inf)
     own = cosines.gather(1, given[:, None]).squeeze(1)
     return (own == cosines.amax(dim=1)) & own.isfinite()
 
 
-def centroid_loss(features: Tensor, centroids: Tensor, confident: Tensor) -> Tensor:
+def centroid_loss(
+    features: torch.Tensor, centroids: torch.Tensor, confident: torch.Tensor
+) -> torch.Tensor:
     """L_cen = sum_J m ||h - A_y||^2 / (|J| d), whose size depends on neither batch nor net."""
     distances = (features - centroids).square().mean(dim=1)
     return (confident * distances).mean()
 
 
-def followed(centroids: Tensor, features: Tensor, given: Tensor) -> Tensor:
+def followed(centroids: torch.Tensor, features: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
     """A_c <- (1 - s_c) A_c + s_c Â_c with s_c = cos(A_c, Â_c)^2, Â_c the mean of a batch.
 
     A class that is not in the batch has a zero Â_c, whose cosine is 0: its centroid stays.
     """
     means = class_means(features, given, len(centroids))
-    share = F.cosine_similarity(centroids, means, dim=1).square()
+    share = torch.nn.functional.cosine_similarity(centroids, means, dim=1).square()
     return centroids + share[:, None] * (means - centroids)
 
 

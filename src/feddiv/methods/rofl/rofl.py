@@ -10,15 +10,15 @@ differentiable, the term is a mean over samples and features, and a row of G exi
 round in which a client has the class; until then it is zero, and is no centroid.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 import torch
 from pydantic import Field
-from torch import Tensor, nn
-from torch.nn import functional as F
 
 from feddiv.core.arrays import Array, StateDict, Weights
 from feddiv.core.randomness import Streams
@@ -47,7 +47,9 @@ from feddiv.methods.rofl.centroids import (
     confirms,
     followed,
 )
-from feddiv.nets import Net
+
+if TYPE_CHECKING:
+    from feddiv.nets.net import Net
 
 
 class RoFLOptions(MethodOptions):
@@ -165,8 +167,8 @@ class CentroidObjective:
 
     def __init__(
         self,
-        centroids: Tensor,
-        stand_ins: Tensor,
+        centroids: torch.Tensor,
+        stand_ins: torch.Tensor,
         *,
         forget_rate: float,
         centroid_weight: float,
@@ -177,18 +179,18 @@ class CentroidObjective:
         self.centroid_weight, self.entropy_weight = centroid_weight, entropy_weight
         self.trained, self.confident = 0, torch.zeros((), dtype=torch.int64)
 
-    def __call__(self, net: nn.Module, batch: Batch) -> Tensor:
+    def __call__(self, net: torch.nn.Module, batch: Batch) -> torch.Tensor:
         """L = CE + lambda_cen(t) L_cen + lambda_e H, over J."""
-        net = cast(Net, net)
+        net = cast("Net", net)
         features = net.features(batch.inputs)
         logits = net.head(features)
-        losses = F.cross_entropy(logits.detach(), batch.labels, reduction="none")
+        losses = torch.nn.functional.cross_entropy(logits.detach(), batch.labels, reduction="none")
         small = small_losses(losses, self.forget_rate)
         features, logits, given = features[small], logits[small], batch.labels[small]
 
         confident = confirms(self.centroids, features.detach(), given)
         stand_ins = self.stand_ins[batch.rows].to(given.device)[small]
-        loss = F.cross_entropy(logits, torch.where(confident, given, stand_ins))
+        loss = torch.nn.functional.cross_entropy(logits, torch.where(confident, given, stand_ins))
         if self.centroid_weight:
             loss = loss + self.centroid_weight * centroid_loss(
                 features, self.centroids[given], confident
@@ -200,15 +202,15 @@ class CentroidObjective:
         return loss + self.entropy_weight * entropy_loss(logits)
 
 
-def small_losses(losses: Tensor, forget_rate: float) -> Tensor:
+def small_losses(losses: torch.Tensor, forget_rate: float) -> torch.Tensor:
     """J: the positions of the floor((1 - r_t) B) smallest losses [B], at least one."""
     kept = max(int((1 - forget_rate) * len(losses) + 1e-9), 1)
     return losses.argsort(stable=True)[:kept]
 
 
-def local_centroids(net: nn.Module, client: Client, received: Array | None) -> Tensor:
+def local_centroids(net: torch.nn.Module, client: Client, received: Array | None) -> torch.Tensor:
     """A at the start of a visit: G, and where it has no row for a class, the class mean here."""
-    device, given = cast(Net, net).head.weight.device, client.samples.given
+    device, given = cast("Net", net).head.weight.device, client.samples.given
     centroids = None
     if received is not None:
         centroids = torch.tensor(received, dtype=torch.float32, device=device)
@@ -221,5 +223,5 @@ def local_centroids(net: nn.Module, client: Client, received: Array | None) -> T
     return torch.where(centroids.any(dim=1, keepdim=True), centroids, means)
 
 
-def _features(nets: Nets, inputs: Tensor) -> Tensor:
-    return cast(Net, nets["net"]).features(inputs)
+def _features(nets: Nets, inputs: torch.Tensor) -> torch.Tensor:
+    return cast("Net", nets["net"]).features(inputs)

@@ -1,0 +1,129 @@
+"""From the name of a net to a new net that fits the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from feddiv.core.errors import UserError, in_one_line
+from feddiv.core.import_path import import_from, is_import_path
+from feddiv.nets.foreign import ForeignNet, import_net, with_features_and_head
+from feddiv.nets.net import Build, Net, NetBuild, use_channels_last
+from feddiv.nets.registry import NETS, ModelOptions
+from feddiv.nets.resnet import stem_of
+from feddiv.nets.weights import read_weights, start_from, unwrapped
+
+
+def find_net(name: str) -> NetBuild:
+    """The net of this name or import path."""
+    if is_import_path(name):
+        return import_net(name)
+    if name not in NETS:
+        raise UserError(
+            f"model.name={name!r} is no net; there are {', '.join(NETS)}, "
+            "and import paths 'package.module:factory'"
+        )
+    net: NetBuild = import_from(NETS[name].path)
+    return net
+
+
+def find_build(options: ModelOptions) -> Build:
+    """How the net of these options is built."""
+    spec = find_net(options.name)
+    if options.stem is None:
+        return spec.build
+    if options.stem not in spec.stems:
+        several = ", ".join(name for name in NETS if find_net(name).stems)
+        raise UserError(
+            f"model.stem={options.stem}: model.name={options.name!r} begins in one way only; "
+            f"a stem can be chosen for {several}"
+        )
+    return spec.stems[options.stem]
+
+
+def build_net(
+    options: ModelOptions,
+    input_shape: tuple[int, ...],
+    classes: int,
+    *,
+    fresh_head: bool = False,
+    build: Build | None = None,
+) -> Net | ForeignNet:
+    """A new net in training mode, with `features(x)` [B, d] and `head`, checked by a dry run.
+
+    Initial weights come from torch's global generator: seed it first (`Streams.seeded`).
+    `input_shape` is (channels, height, width) or (features,), without the batch. With
+    `fresh_head` the head is drawn even where the head of `options.weights` fits. `build` makes a
+    net that the caller brings, instead of the one that the options name.
+
+    Example:
+        >>> net = build_net(ModelOptions(name="mlp"), input_shape=(384,), classes=10)
+        >>> net(torch.zeros(5, 384)).shape
+        torch.Size([5, 10])
+    """
+    net = (build or find_build(options))(input_shape, classes).eval()
+    samples = torch.zeros(2, *input_shape)
+    check_output(options.name, net, samples, classes)
+    if not any(parameter.requires_grad for parameter in net.parameters()):
+        raise UserError(f"model.name={options.name!r} has no parameters that could be trained")
+    use_channels_last(net)
+    whole = with_features_and_head(options.name, net, samples, classes)
+    if options.weights is not None:
+        weights = unwrapped(read_weights(options.weights, options.sha256), net)
+        start_from(
+            net,
+            weights,
+            _head_path(whole),
+            told=f"model.weights={options.weights} does not fit model.name={options.name!r}",
+            hint=_stem_hint(options.name, weights, net),
+            fresh_head=fresh_head,
+        )
+    elif options.sha256 is not None:
+        raise UserError("model.sha256 says which file model.weights is, and that is not set")
+    return whole.train()
+
+
+def _stem_hint(name: str, weights: Mapping[str, torch.Tensor], net: torch.nn.Module) -> str:
+    """What to set where weights that do not fit have another stem than the net."""
+    theirs, ours = stem_of(weights), stem_of(net.state_dict())
+    if theirs in (None, ours) or theirs not in find_net(name).stems:
+        return ""
+    return f"; model.stem={theirs} begins as these weights do"
+
+
+def _head_path(net: Net | ForeignNet) -> str | None:
+    """Where in the net its head is; None where a foreign net has none."""
+    if isinstance(net, ForeignNet):
+        return net.head_path
+    paths: dict[torch.nn.Module, str] = {module: path for path, module in net.named_modules()}
+    return paths[net.head]
+
+
+def check_output(name: str, net: torch.nn.Module, samples: torch.Tensor, classes: int) -> None:
+    """Refuse a net (in eval mode) that does not turn these samples into one logit per class."""
+    try:
+        with torch.no_grad():
+            logits = net(samples)
+    except Exception as problem:
+        raise UserError(
+            f"model.name={name!r} fails on samples of shape {tuple(samples.shape[1:])}: "
+            f"{in_one_line(problem)}"
+        ) from problem
+    if not isinstance(logits, torch.Tensor):
+        raise UserError(
+            f"model.name={name!r} gives a {type(logits).__name__}, not a tensor of logits "
+            f"for {classes} classes"
+        )
+    if logits.dim() != 2 or len(logits) != len(samples):
+        raise UserError(
+            f"model.name={name!r} gives shape {tuple(logits.shape)} for {len(samples)} samples; "
+            f"wanted ({len(samples)}, {classes}): one logit for each of {classes} classes"
+        )
+    if logits.shape[1] != classes:
+        raise UserError(
+            f"model.name={name!r} gives {logits.shape[1]} outputs a sample, "
+            f"but the data have {classes} classes"
+        )
+    if not logits.isfinite().all():
+        raise UserError(f"model.name={name!r} gives logits that are not finite for blank samples")

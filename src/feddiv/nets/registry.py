@@ -1,0 +1,78 @@
+"""The nets there are, by name, and how a user chooses among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from feddiv.core.options import GivenPath, Options
+from feddiv.nets.weights import weights_sha256
+
+Stem = Literal["cifar", "imagenet"]
+
+
+@dataclass(frozen=True)
+class NetEntry:
+    """A net by name: one line on what it is, and where its `NetBuild` is found.
+
+    It is imported when it is built, because torch takes seconds to load.
+    """
+
+    summary: str
+    path: str
+
+
+NETS: Mapping[str, NetEntry] = {
+    "mlp": NetEntry(
+        "two hidden layers of 128; takes images and feature vectors", "feddiv.nets.mlp:MLP"
+    ),
+    "cnn": NetEntry(
+        "three small conv blocks (two below 16 pixels), 95k parameters", "feddiv.nets.cnn:CNN"
+    ),
+    "resnet18": NetEntry(
+        "ResNet-18 with CIFAR stem (or model.stem=imagenet), 11.2M parameters",
+        "feddiv.nets.resnet:RESNET18",
+    ),
+    "resnet34": NetEntry(
+        "ResNet-34 with CIFAR stem (or model.stem=imagenet), 21.3M parameters",
+        "feddiv.nets.resnet:RESNET34",
+    ),
+    "resnet50": NetEntry(
+        "ResNet-50 as for ImageNet (or model.stem=cifar), 23.5M parameters and head",
+        "feddiv.nets.resnet:RESNET50",
+    ),
+}
+
+
+class ModelOptions(Options):
+    """Which net to train: a name of NETS, or "package.module:factory".
+
+    `stem` chooses how a ResNet begins, by default as usual for it. `weights` is a file of published
+    weights to start from, or "none"; `sha256` says which file that is, and is filled in when a run
+    begins.
+    """
+
+    name: str = "cnn"
+    stem: Stem | None = None
+    weights: GivenPath | None = None
+    sha256: str | None = Field(default=None, pattern="^[0-9a-fA-F]{64}$")
+
+    @field_validator("weights", mode="before")
+    @classmethod
+    def _none(cls, value: object) -> object:
+        """TOML has no null, and a preset may have a file to be done without."""
+        return None if value == "none" else value
+
+    @property
+    def untrained(self) -> ModelOptions:
+        """The same net without the weights it starts from: what a trained model is loaded into."""
+        return self.model_copy(update={"weights": None, "sha256": None})
+
+    def pinned(self) -> ModelOptions:
+        """The same, saying which file the weights are."""
+        if self.weights is None or self.sha256 is not None:
+            return self
+        return self.model_copy(update={"sha256": weights_sha256(self.weights)})
