@@ -13,6 +13,7 @@ import pytest
 TINY = ["rounds=3", "warmup.iterations=1", "data.images=120", "train.epochs=1", "against=[]"]
 
 
+@pytest.mark.slow
 def test_stop_and_resume(tmp_path: Path) -> None:
     settings = [*TINY[1:], "rounds=4000"]
     run = [sys.executable, "-m", "feddiv", "run", *settings, "--out", "mine", "--quiet"]

@@ -61,6 +61,7 @@ def draw_of(name: str, data: dict[str, Dataset], seed: int = 0) -> Draw:
     return draw
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*IID, *NONIID])
 def test_noise_rates_of_a_draw(name: str, data: dict[str, Dataset]) -> None:
     found = load_experiment(name)

@@ -101,6 +101,7 @@ def test_registry_describes_itself(name: str) -> None:
     assert "\n" not in SOURCES[name].summary
 
 
+@pytest.mark.slow
 def test_cifar10_is_read_from_its_python_files(
     cifar_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
