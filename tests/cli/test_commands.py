@@ -11,6 +11,7 @@ from feddiv.nets import NETS
 from feddiv.presets import presets
 
 
+@pytest.mark.slow
 def test_run_writes_a_folder_and_names_it(command, tiny, tmp_path):
     outcome = command("run", *tiny)
     assert outcome.code == 0

@@ -47,6 +47,7 @@ def offered(command, monkeypatch):
     return ask
 
 
+@pytest.mark.slow
 def test_bash_completes_presets_keys_and_names():
     assert bash("feddiv", "run", "quick") == ["quickstart"]
     assert bash("feddiv", "run", "quickstart", "method.name", "=", "fedavg") == [

@@ -12,6 +12,8 @@ from feddiv.data.noise import Symmetric
 from feddiv.data.partition import BernoulliDirichlet
 from feddiv.presets import presets
 
+pytestmark = pytest.mark.slow  # CIFAR's labels are drawn for every cell
+
 CIFAR = [name for name in presets() if name.startswith(("cifar10-", "cifar100-"))]
 IID = [name for name in CIFAR if "-iid-" in name]
 NONIID = [name for name in CIFAR if "-noniid-" in name]
@@ -54,7 +56,6 @@ def draw_of(name: str, data: dict[str, Dataset], seed: int = 0) -> Draw:
     return draw
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [*IID, *NONIID])
 def test_noise_rates_of_a_draw(name: str, data: dict[str, Dataset]) -> None:
     found = load_experiment(name)

@@ -169,6 +169,7 @@ def test_a_run_resumes_with_the_data_brought_again(tmp_path: Path) -> None:
     assert resumed.summary["model_hash"] == run.summary["model_hash"]
 
 
+@pytest.mark.slow
 def test_a_test_set_is_needed_unless_clients_hold_out(tmp_path: Path) -> None:
     clients = [vectors(30, 1), vectors(20, 2)]
     with pytest.raises(UserError, match="no test samples; evaluation"):

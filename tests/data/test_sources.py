@@ -185,6 +185,7 @@ def test_the_cache_is_where_the_platform_says(
     assert cache_folder() == tmp_path / "mine"
 
 
+@pytest.mark.slow
 def test_cifar100_is_read_with_its_fine_labels(cifar100_folder: Path) -> None:
     data = load(source="cifar100", path=cifar100_folder)
     assert (len(data.train), len(data.test)) == (50_000, 10_000)

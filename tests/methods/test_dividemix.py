@@ -272,6 +272,7 @@ def test_workers_give_the_same_bits(run: feddiv.Run, tmp_path: Path) -> None:
     assert again.summary["model_hash"] == run.summary["model_hash"]
 
 
+@pytest.mark.slow
 def test_a_saved_pair_of_nets_predicts(
     run: feddiv.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -84,6 +84,7 @@ def test_a_net_starts_from_the_file_with_a_head_of_its_own(
     assert loaded["fc.weight"].shape == (10, 512)
 
 
+@pytest.mark.slow
 def test_where_the_classes_agree_the_head_is_taken_over_unless_a_fresh_one_is_asked_for(
     tmp_path: Path, state: dict[str, Tensor]
 ) -> None:
