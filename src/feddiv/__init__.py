@@ -139,8 +139,9 @@ def resume(
     brought again.
     """
     from feddiv.data.sources.python import brought
-    from feddiv.report.picture import PICTURE, save_picture
+    from feddiv.report.picture import save_picture
     from feddiv.runs.experiment import Watcher, resume_experiment
+    from feddiv.runs.run_folder import PICTURE
 
     folder = Path(path).expanduser()
     drawn = (folder / PICTURE).is_file()

@@ -101,6 +101,7 @@ def test_data_file_without_samples(refused, tmp_path, arrays):
     assert "bad.npz" in refused("run", "data.source=npz", "data.path=bad.npz")
 
 
+@pytest.mark.slow
 def test_draw_of_other_data(refused, finished):
     assert "draw" in refused("run", f"data.draw={finished.folder / 'draw.npz'}", "data.images=100")
 

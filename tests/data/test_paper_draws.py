@@ -12,6 +12,8 @@ from feddiv.data.noise import Symmetric
 from feddiv.data.partition import BernoulliDirichlet
 from feddiv.presets import presets
 
+pytestmark = pytest.mark.slow  # CIFAR's labels are drawn for every cell
+
 CIFAR = [name for name in presets() if name.startswith(("cifar10-", "cifar100-"))]
 IID = [name for name in CIFAR if "-iid-" in name]
 NONIID = [name for name in CIFAR if "-noniid-" in name]

@@ -8,13 +8,13 @@ from feddiv.core.errors import UserError
 from feddiv.data import PARTITIONS
 from feddiv.data.partition import (
     BernoulliDirichlet,
-    DealtOptions,
     Dirichlet,
     Iid,
     IidStratified,
     Quantity,
     Shards,
 )
+from feddiv.data.partition.partition_options import DealtOptions
 
 seeds = st.integers(0, 2**32 - 1)
 DEALT = [name for name, options in PARTITIONS.items() if not options.natural]

@@ -28,6 +28,8 @@ from feddiv.methods.contract import Budget, Client, Exchange, Message, Reply, Vi
 from feddiv.methods.fedavg import FedAvg, FedAvgOptions
 from feddiv.nets import ModelOptions
 
+pytestmark = pytest.mark.slow
+
 RNG = Streams(1).at(round=1)
 
 

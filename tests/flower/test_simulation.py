@@ -117,6 +117,7 @@ def test_data_of_this_process_stay_in_it(tmp_path: Path) -> None:
         feddiv.run({}, settings, out=tmp_path / "run")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("missing", "said"),
     [

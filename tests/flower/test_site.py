@@ -13,6 +13,8 @@ from feddiv.core.errors import TooFew, UserError
 from feddiv.flower.seats import Seat, Seats
 from feddiv.flower.site import SiteMemory
 
+pytestmark = pytest.mark.slow
+
 
 def audit(folder, name):
     with (folder / name / "state" / "audit.csv").open(newline="") as file:

@@ -15,6 +15,8 @@ from feddiv.data import Draw
 from feddiv.runs.experiment import Watcher
 from feddiv.runs.prepare import prepare
 
+pytestmark = pytest.mark.slow
+
 HELD_OUT = {
     "rounds": 4,
     "warmup.iterations": 1,

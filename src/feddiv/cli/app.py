@@ -9,7 +9,7 @@ import click
 import typer
 
 import feddiv
-from feddiv.cli.arguments import What, split_arguments
+from feddiv.cli.arguments import What, examples, split_arguments
 from feddiv.cli.data import data
 from feddiv.cli.deploy import deploy
 from feddiv.core import interrupts
@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="feddiv",
     help="Federated learning when labels can't be trusted.",
-    add_completion=False,
+    epilog=examples(
+        "feddiv run",
+        "feddiv list presets",
+        "feddiv run data.source=folder data.path=photos",
+        "feddiv run --help",
+    ),
     pretty_exceptions_enable=False,
 )
 
@@ -78,7 +83,14 @@ def _top(
         typer.echo(context.get_help())
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "feddiv run",
+        "feddiv run quickstart noise.rho=0.4 seed=3 --out runs/first",
+        "feddiv run quickstart method.name=feddiv-paper",
+        "feddiv run data.source=folder data.path=photos data.size=32",
+    )
+)
 def run(
     what: What = None,
     out: Annotated[
@@ -99,7 +111,7 @@ def run(
     )
 
 
-@app.command()
+@app.command(epilog=examples("feddiv resume runs/first"))
 def resume(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.")],
     workers: Workers = None,
@@ -132,7 +144,9 @@ def _watched(job: "Callable[[Quiet], Run]", *, quiet: bool) -> None:
     print_summary(result)
 
 
-@app.command()
+@app.command(
+    epilog=examples("feddiv show quickstart", "feddiv show own data.source=npz data.path=mine.npz")
+)
 def show(what: What = None) -> None:
     """Print the resolved experiment as TOML, without running it."""
     from feddiv.config.experiment import load_experiment, to_toml
@@ -140,7 +154,7 @@ def show(what: What = None) -> None:
     typer.echo(to_toml(load_experiment(*split_arguments(what))), nl=False)
 
 
-@app.command("list")
+@app.command("list", epilog=examples("feddiv list", "feddiv list methods"))
 def list_(
     kind: Annotated[Kind | None, typer.Argument(help="Only these.", show_default=False)] = None,
 ) -> None:
@@ -150,7 +164,12 @@ def list_(
     print_lists(kind)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "feddiv predict runs/first --data new-photos",
+        "feddiv predict runs/first --data scan.png --out labels.csv",
+    )
+)
 def predict(
     model: Annotated[
         Path, typer.Argument(metavar="DIR", help="A run's folder, or a .safetensors file.")

@@ -267,6 +267,12 @@ def changed_options(experiment: Experiment) -> dict[str, Any]:
     return {key: mine for key, mine in flat(method.model_dump()).items() if mine != theirs[key]}
 
 
+def title(experiment: Experiment) -> str:
+    """The method as `against` would name it; a star where options differ from the variant's."""
+    star = "*" if changed_options(experiment) else ""
+    return full_name(experiment.method.name, experiment.method.variant) + star
+
+
 def to_toml(experiment: Experiment) -> str:
     """The resolved experiment as TOML; reading it back gives the same experiment."""
     return tomli_w.dumps(experiment.model_dump(mode="json", exclude_none=True))

@@ -6,12 +6,11 @@ from pathlib import Path
 
 from torch import nn
 
-from feddiv.config.experiment import Experiment, changed_options, load_experiment, validated
+from feddiv.config.experiment import Experiment, load_experiment, title, validated
 from feddiv.core.arrays import Weights
 from feddiv.core.dotted import flat
 from feddiv.core.errors import TooFew, UserError
 from feddiv.data import Dataset, DataWatcher, Draw
-from feddiv.methods.registry import full_name
 from feddiv.runs.loop import Record
 from feddiv.runs.prepare import Prepared, fitted, prepare
 from feddiv.runs.recorder import checkpoints_of
@@ -151,12 +150,6 @@ def rivals_of(experiment: Experiment) -> dict[str, Experiment]:
 def as_rival(experiment: Experiment, name: str) -> Experiment:
     """The same experiment with the method or variant of this name, and no comparison."""
     return validated({**experiment.model_dump(), "method": {"name": name}, "against": ()})
-
-
-def title(experiment: Experiment) -> str:
-    """The method as `against` would name it; a star where options differ from the variant's."""
-    star = "*" if changed_options(experiment) else ""
-    return full_name(experiment.method.name, experiment.method.variant) + star
 
 
 def _started(
