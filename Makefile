@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: run test test-all lint format clean
+.PHONY: run test test-all docs lint format clean
 
 run: $(STAMP)
 	$(BIN)/feddiv run quickstart
@@ -13,6 +13,11 @@ test: lint
 
 test-all: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+# The site in site/, to be read from there; a broken link is an error.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "Read site/index.html"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -25,7 +30,7 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml constraints.txt

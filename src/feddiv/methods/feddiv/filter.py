@@ -91,9 +91,11 @@ class NoiseFilter:
 
     Scores are log-odds against the given label by default: `feddiv.label_scores(logits, labels,
     "log_odds")`; any score that is high for doubtful labels will do with other options. With
-    `classes`, the model's own odds are asked for a second opinion (see `opinion.py`).
+    `classes`, the model's own odds are asked for a second opinion (see `second_opinion.py`).
 
-    Example: two clients, the second with two wrong labels.
+    Examples:
+        Two clients, the second with two wrong labels.
+
         >>> import numpy as np
         >>> clients = [np.array([-6.0, -5.0, -5.5, -4.0]), np.array([-5.0, 4.0, -6.0, 5.0])]
         >>> noise_filter = NoiseFilter(classes=10).fit(clients)
