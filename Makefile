@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: run quick test test-all package lint format clean
+.PHONY: run quick test test-all package docs lint format clean
 
 run: $(STAMP)
 	$(BIN)/feddiv run quickstart
@@ -23,6 +23,11 @@ package: $(STAMP)
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist
 
+# The site in site/, to be read from there; a broken link is an error.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "Read site/index.html"
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -34,7 +39,7 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml constraints.txt

@@ -90,7 +90,7 @@ def run(
     clients' names to them, whose items are (image or vector, label). `test` is one more, not
     needed with evaluation.name=held_out; `classes` names the classes.
 
-    Example:
+    Examples:
         >>> run = feddiv.run("quickstart", {"rounds": 20}, out="runs/first")  # doctest: +SKIP
         >>> run.summary["filter"]["f1"], run.column("test_accuracy")  # doctest: +SKIP
         >>> feddiv.load(run.folder).predict(images)  # doctest: +SKIP

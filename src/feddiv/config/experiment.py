@@ -113,11 +113,11 @@ def _is_natural(name: object) -> bool:
 class Experiment(Options):
     """Everything that determines a run."""
 
-    description: str = ""
-    seed: int = Field(0, ge=0)
-    rounds: int = Field(50, ge=1)
-    # Methods ("fedavg") or variants ("feddiv-paper") to run after it on the same draw.
-    # TOML has no tuples.
+    description: str = ""  # one line for `feddiv list presets`
+    seed: int = Field(0, ge=0)  # of every random draw: partition, noise, weights, batches
+    rounds: int = Field(50, ge=1)  # communication rounds in all, warm-up included
+    # Methods ("fedavg") or variants ("feddiv-paper") to run after it on the same draw; a list,
+    # as TOML has no tuples.
     against: tuple[str, ...] = Field(default=(), strict=False)
     method: Annotated[SerializeAsAny[MethodOptions], BeforeValidator(_method)]
     data: DataOptions = DataOptions()
@@ -130,9 +130,9 @@ class Experiment(Options):
     evaluation: Annotated[SerializeAsAny[EvaluationOptions], _by_name("evaluation")] = Central()
     federation: Annotated[SerializeAsAny[FederationOptions], _by_name("federation")] = Local()
     checkpoint: CheckpointOptions = CheckpointOptions()
-    device: Device = "auto"
-    precision: Precision = "fp32"
-    compile: bool = False
+    device: Device = "auto"  # auto takes a GPU where there is one
+    precision: Precision = "fp32"  # bf16: convolutions and matrix products in bfloat16
+    compile: bool = False  # the net, with torch.compile
 
     @model_validator(mode="before")
     @classmethod

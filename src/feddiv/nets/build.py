@@ -57,7 +57,7 @@ def build_net(
     `fresh_head` the head is drawn even where the head of `options.weights` fits. `build` makes a
     net that the caller brings, instead of the one that the options name.
 
-    Example:
+    Examples:
         >>> net = build_net(ModelOptions(name="mlp"), input_shape=(384,), classes=10)
         >>> net(torch.zeros(5, 384)).shape
         torch.Size([5, 10])

@@ -48,7 +48,7 @@ NETS: Mapping[str, NetEntry] = {
 
 
 class ModelOptions(Options):
-    """Which net to train: a name of NETS, or "package.module:factory".
+    """Which net to train: `name` is one of `feddiv list models`, or "package.module:factory".
 
     `stem` chooses how a ResNet begins, by default as usual for it. `weights` is a file of published
     weights to start from, or "none"; `sha256` says which file that is, and is filled in when a run

@@ -96,9 +96,9 @@ class NoiseOptions(Options, ABC):
 class LevelOptions(NoiseOptions):
     """Synthetic noise: how much of it each client has.
 
-    `bernoulli`: a share rho of the clients is noisy, each at a level drawn from U(tau, 1).
-    `constant`: every client at `level`. `ramp`: from `low` at the first client to `high` at the
-    last, in equal steps.
+    `levels` is the rule. `bernoulli`: each client is noisy with probability `rho`, at a level drawn
+    from U(`tau`, 1). `constant`: every client at `level`. `ramp`: from `low` at the first client to
+    `high` at the last, in equal steps.
     """
 
     levels: Literal["bernoulli", "constant", "ramp"] = "bernoulli"
