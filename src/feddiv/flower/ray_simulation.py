@@ -18,7 +18,6 @@ from feddiv.config.sections import Flower, FlowerSimulation
 from feddiv.core.errors import TooFew, UserError
 from feddiv.core.interrupts import allowed
 from feddiv.federation.federation import Federation
-from feddiv.flower import needs_flower
 from feddiv.runs.prepare import Prepared
 from feddiv.runs.run_folder import RunFolder
 
@@ -35,12 +34,12 @@ LOOKED = 0.5  # seconds between two looks of a client's process at whether it sh
 
 def check_simulation(source: str, workers: int | None) -> None:
     """Refuse what cannot be simulated, before anything is prepared."""
-    needs_flower()
-    if find_spec("ray") is None:
-        raise UserError(
-            "federation.name=flower_simulation: Ray is not installed: "
-            "pip install 'feddiv[flower-simulation]'"
-        )
+    for package, name in (("flwr", "Flower"), ("ray", "Ray")):
+        if find_spec(package) is None:
+            raise UserError(
+                f"federation.name=flower_simulation: {name} is not installed: "
+                "pip install 'feddiv[flower-simulation]'"
+            )
     if source == "python":
         raise UserError(
             "federation.name=flower_simulation: data that were given in Python stay in this "

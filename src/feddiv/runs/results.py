@@ -58,11 +58,11 @@ def in_one_line(run: "Run") -> str:
     """Method, data, accuracy, quality of the filter, and the folder."""
     summary, measure = run.summary, run.experiment.evaluation.measure
     ends = f"{_percent(summary.get(f'mean_last10_{measure}'))} in the last ten rounds"
-    facts = [
+    facts = (
         f"{measure.replace('_', ' ')} {ends}, best {_percent(summary.get(f'best_{measure}'))}",
-        f"filter F1 {_f1(run)}",
+        *([f"filter F1 {_f1(run)}"] if summary.get("filter") else []),
         f"folder {shown(str(run.folder))}",
-    ]
+    )
     what = f"{title(run.experiment)} on {run.experiment.data.source}"
     return f"<Run of {what}: {'; '.join(facts)}>"
 
