@@ -104,7 +104,10 @@ def run(
     from feddiv.runs.run_folder import RunFolder
 
     own = {"data.source": "python", "partition.name": "natural"}
-    settled = load_experiment(experiment, overrides, None if clients is None else own)
+    watcher = watcher or Watcher()
+    settled = load_experiment(
+        experiment, overrides, None if clients is None else own, note=watcher.note
+    )
     preset = "experiment"
     if isinstance(experiment, str | Path):
         preset = Path(experiment).name.removesuffix(".toml")
@@ -117,7 +120,7 @@ def run(
     result = run_experiment(
         settled,
         folder,
-        watcher or Watcher(),
+        watcher,
         workers=_checked(workers),
         brought=brought(clients, test, classes),
         carrier=_carrier(workers),

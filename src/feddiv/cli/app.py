@@ -61,6 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     raise SystemExit(code or 0)
 
 
+def _say(line: str) -> None:
+    typer.echo(f"feddiv: {shown(line)}", err=True)
+
+
 def _refuse(reason: str) -> None:
     typer.echo(f"feddiv: error: {shown(' '.join(reason.split()))}", err=True)
     raise SystemExit(2)
@@ -138,7 +142,7 @@ def show(what: What = None) -> None:
     from feddiv.config.experiment import to_toml
     from feddiv.config.reading import load_experiment
 
-    typer.echo(to_toml(load_experiment(*split_arguments(what))), nl=False)
+    typer.echo(to_toml(load_experiment(*split_arguments(what), note=_say)), nl=False)
 
 
 @app.command("list")
@@ -167,9 +171,4 @@ def predict(
     """Use a trained model: sample, predicted_label and confidence as CSV."""
     from feddiv.cli.prediction import write_predictions
 
-    trained = feddiv.load(model)
-
-    def skipped(line: str) -> None:
-        typer.echo(f"feddiv: {shown(line)}", err=True)
-
-    write_predictions(trained, data.expanduser(), out, skipped)
+    write_predictions(feddiv.load(model), data.expanduser(), out, _say)

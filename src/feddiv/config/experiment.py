@@ -14,7 +14,7 @@ from pydantic import (
 )
 
 from feddiv.config.mistakes import one_line
-from feddiv.config.named import NAMED
+from feddiv.config.named import section_class
 from feddiv.config.sections import (
     Central,
     CheckpointOptions,
@@ -26,8 +26,9 @@ from feddiv.config.sections import (
 )
 from feddiv.core.dotted import flat, merged, put
 from feddiv.core.errors import UserError
-from feddiv.core.options import Options
+from feddiv.core.options import Listed, Options
 from feddiv.data import PARTITIONS, DataOptions, NoiseOptions, PartitionOptions
+from feddiv.data.sources import find_source
 from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Budget, Method, MethodOptions
 from feddiv.methods.registry import (
@@ -39,21 +40,18 @@ from feddiv.methods.registry import (
 )
 from feddiv.nets import ModelOptions
 from feddiv.nets.compute import Device, Precision
+from feddiv.nets.registry import check_net_name
 
 DEALT_TO = 10  # clients, where nobody says how many
 
 
 def _by_name(section: str) -> BeforeValidator:
     """Validate a section as the class that its `name` says."""
-    classes = NAMED[section]
 
     def validate(value: object) -> object:
         if not isinstance(value, Mapping):
             return value
-        name = value.get("name")
-        if not isinstance(name, str) or name not in classes:
-            raise UserError(f"{section}.name={name!r} is unknown; allowed: {', '.join(classes)}")
-        return classes[name].model_validate(value)
+        return section_class(section, value.get("name")).model_validate(value)
 
     return BeforeValidator(validate)
 
@@ -90,8 +88,7 @@ class Experiment(Options):
     seed: int = Field(0, ge=0)
     rounds: int = Field(50, ge=1)
     # Methods ("fedavg") or variants ("feddiv-paper") to run after it on the same draw.
-    # TOML has no tuples.
-    against: tuple[str, ...] = Field(default=(), strict=False)
+    against: Annotated[tuple[str, ...], Field(strict=False), Listed] = ()
     method: Annotated[SerializeAsAny[MethodOptions], BeforeValidator(_method)]
     data: DataOptions = DataOptions()
     clients: ClientsOptions = ClientsOptions()
@@ -168,6 +165,8 @@ def validated(tree: Mapping[str, Any]) -> Experiment:
         experiment = Experiment.model_validate(tree)
     except ValidationError as error:
         raise UserError(one_line(error, tree, Experiment)) from None
+    find_source(experiment.data.source)
+    check_net_name(experiment.model.name)
     budget, method = experiment.budget, experiment.build_method()
     if method.without_warmup is not None and not budget.warmup_iterations:
         raise UserError(
@@ -189,12 +188,17 @@ def validated(tree: Mapping[str, Any]) -> Experiment:
     return experiment
 
 
+def plain_method(name: str, variant: str) -> MethodOptions:
+    """A variant with no option set on top of it."""
+    plain = _method({"name": name, "variant": variant})
+    assert isinstance(plain, MethodOptions)
+    return plain
+
+
 def changed_options(experiment: Experiment) -> dict[str, Any]:
     """The method's options, by dotted key, that differ from those of its variant."""
     method = experiment.method
-    plain = _method({"name": method.name, "variant": method.variant})
-    assert isinstance(plain, MethodOptions)
-    theirs = flat(plain.model_dump())
+    theirs = flat(plain_method(method.name, method.variant).model_dump())
     return {key: mine for key, mine in flat(method.model_dump()).items() if mine != theirs[key]}
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from feddiv.core.options import GivenPath, Options
+from feddiv.core.options import GivenPath, Listed, ListedNumbers, Options
 from feddiv.data.transform import Augment
 
 
@@ -66,13 +66,17 @@ class DataOptions(Options):
     follow_links: bool = False
     columns: Columns = Columns()
     hub: str | None = None
-    classes: Annotated[tuple[str, ...], Field(strict=False)] | None = None
+    classes: Annotated[Annotated[tuple[str, ...], Field(strict=False)] | None, Listed] = None
     features: int | None = Field(default=None, ge=1)
-    shape: (
+    shape: Annotated[
         Annotated[
             tuple[Annotated[int, Field(ge=1)], ...], Field(strict=False, min_length=1, max_length=4)
         ]
-        | None
-    ) = None
-    mean: Annotated[tuple[float, ...], Field(strict=False)] | None = None
-    std: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(strict=False)] | None = None
+        | None,
+        ListedNumbers,
+    ] = None
+    mean: Annotated[Annotated[tuple[float, ...], Field(strict=False)] | None, ListedNumbers] = None
+    std: Annotated[
+        Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(strict=False)] | None,
+        ListedNumbers,
+    ] = None

@@ -9,6 +9,8 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator
 
 from feddiv.core.arrays import Parts
 from feddiv.core.errors import UserError
+from feddiv.core.nearest import did_you_mean
+from feddiv.core.options import Listed
 from feddiv.data.dataset import Dataset
 from feddiv.data.noise.human import Human
 from feddiv.data.noise.instance import Instance
@@ -34,7 +36,10 @@ def _kind(value: object) -> object:
     tree = {"name": value} if isinstance(value, str) else value
     name = tree.get("name") if isinstance(tree, Mapping) else value
     if not isinstance(name, str) or name not in KINDS:
-        raise UserError(f"noise.kinds: {name!r} is unknown; allowed: {', '.join(KINDS)}")
+        raise UserError(
+            f"noise.kinds: {name!r} is unknown{did_you_mean(name, KINDS)}; "
+            f"allowed: {', '.join(KINDS)}"
+        )
     return KINDS[name].model_validate(tree)
 
 
@@ -47,9 +52,11 @@ class Mixed(NoiseOptions):
     """
 
     name: Literal["mixed"] = "mixed"
-    kinds: tuple[Annotated[SerializeAsAny[NoiseOptions], BeforeValidator(_kind)], ...] = Field(
-        default=(), strict=False
-    )
+    kinds: Annotated[
+        tuple[Annotated[SerializeAsAny[NoiseOptions], BeforeValidator(_kind)], ...],
+        Field(strict=False),
+        Listed,
+    ] = ()
     deal: Literal["turns", "blocks", "random"] = "turns"
 
     @field_validator("kinds")

@@ -26,6 +26,8 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = {
     "constant": ("level",),
     "ramp": ("low", "high"),
 }
+Rule = Literal["bernoulli", "constant", "ramp"]
+DEFAULT_RULE: Final[Rule] = "bernoulli"
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +103,7 @@ class LevelOptions(NoiseOptions):
     last, in equal steps.
     """
 
-    levels: Literal["bernoulli", "constant", "ramp"] = "bernoulli"
+    levels: Rule = DEFAULT_RULE
     rho: float = Field(default=0.0, ge=0, le=1)
     tau: float = Field(default=0.0, ge=0, le=1)
     level: float | None = Field(default=None, ge=0, le=1)
