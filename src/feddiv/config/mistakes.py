@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 from feddiv.config.named import NAMED, section_class
 from feddiv.core.nearest import nearest
-from feddiv.data import NOISES
+from feddiv.data.noise.mixed import kind_class
 from feddiv.methods.registry import METHODS, method_class
 
 Location = tuple[int | str, ...]
@@ -71,7 +71,7 @@ def _siblings(location: Location, tree: Mapping[str, Any], root: type[BaseModel]
         if isinstance(part, str):
             model = _section(model, part, value, depth) or model
         else:  # a number is a place in the list of kinds of noise
-            model = NOISES[value["name"]]
+            model = kind_class(value["name"])
     return list(model.model_fields)
 
 

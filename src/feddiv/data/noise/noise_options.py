@@ -59,9 +59,20 @@ class Corruption:
     kinds: tuple[str, ...]
     foreign: Foreign | None = None
 
+    def check(self, noise: str, samples: int, clients: int) -> None:
+        """Refuse what noise of this name made of so many samples at so many clients."""
+        counts = {
+            "given": (len(self.given), samples),
+            "levels": (len(self.levels), clients),
+            "kinds": (len(self.kinds), clients),
+        }
+        for field, (count, wanted) in counts.items():
+            if count != wanted:
+                raise UserError(f"noise.name={noise}: {field} has {count} entries, not {wanted}")
+
 
 class NoiseOptions(Options, ABC):
-    """A rule that corrupts the clients' labels."""
+    """A rule that corrupts the clients' labels; `name` is its name or its import path."""
 
     name: str
 
