@@ -4,7 +4,7 @@ import re
 import pytest
 
 import feddiv
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.data import NOISES, PARTITIONS, SOURCES
 from feddiv.methods.registry import METHODS
 from feddiv.nets import NETS
