@@ -1,4 +1,4 @@
-"""`noise.name=package.module:Class`: the class of docs/reference/noise-and-partitions.md, and what is refused."""
+"""`noise.name=package.module:Class`: the class that the docs show, and what is refused."""
 
 import json
 import re
