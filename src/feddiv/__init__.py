@@ -15,7 +15,8 @@ from feddiv.core.errors import UserError
 if TYPE_CHECKING:
     from torch.utils.data import Dataset as TorchDataset
 
-    from feddiv.config.experiment import Experiment, Overrides, Source, load_experiment
+    from feddiv.config.experiment import Experiment
+    from feddiv.config.reading import Overrides, Source, load_experiment
     from feddiv.data.sources.python import Clients
     from feddiv.federation.federation import Federation
     from feddiv.learning.score import label_scores
@@ -47,7 +48,7 @@ __version__ = metadata.version("feddiv")
 # Imported when first asked for: they bring torch, which takes seconds.
 _HOMES = {
     "Experiment": "feddiv.config.experiment",
-    "load_experiment": "feddiv.config.experiment",
+    "load_experiment": "feddiv.config.reading",
     "FilterOptions": "feddiv.methods.feddiv.filter",
     "NoiseFilter": "feddiv.methods.feddiv.filter",
     "label_scores": "feddiv.learning.score",
@@ -95,7 +96,7 @@ def run(
         >>> run.summary["filter"]["f1"], run.column("test_accuracy")  # doctest: +SKIP
         >>> feddiv.load(run.folder).predict(images)  # doctest: +SKIP
     """
-    from feddiv.config.experiment import load_experiment
+    from feddiv.config.reading import load_experiment
     from feddiv.data.sources.python import brought
     from feddiv.methods.registry import full_name
     from feddiv.report.picture import save_picture
@@ -103,7 +104,10 @@ def run(
     from feddiv.runs.run_folder import RunFolder
 
     own = {"data.source": "python", "partition.name": "natural"}
-    settled = load_experiment(experiment, overrides, None if clients is None else own)
+    watcher = watcher or Watcher()
+    settled = load_experiment(
+        experiment, overrides, None if clients is None else own, note=watcher.note
+    )
     preset = "experiment"
     if isinstance(experiment, str | Path):
         preset = Path(experiment).name.removesuffix(".toml")
@@ -116,7 +120,7 @@ def run(
     result = run_experiment(
         settled,
         folder,
-        watcher or Watcher(),
+        watcher,
         brought=brought(clients, test, classes),
         carrier=_carrier(_checked(workers)),
     )

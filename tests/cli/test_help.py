@@ -9,7 +9,7 @@ import typer
 
 from feddiv.cli.app import app
 from feddiv.cli.arguments import split_arguments
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 
 
 def commands(

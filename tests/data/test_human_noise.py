@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.core.randomness import Streams
 from feddiv.data import DataOptions, Dataset, load_dataset, make_draw

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.core.randomness import Streams
 from feddiv.data import Augment, DataOptions, Dataset, Draw, load_dataset, make_draw
 from feddiv.data.dataset import Split

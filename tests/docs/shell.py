@@ -11,7 +11,8 @@ from tests.docs.pages import Code
 
 from feddiv.cli.app import app
 from feddiv.cli.arguments import split_arguments
-from feddiv.config.experiment import Experiment, load_experiment
+from feddiv.config.experiment import Experiment
+from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.data.published.benchmarks import CATALOGUE
 

@@ -7,7 +7,8 @@ import pytest
 from docs.generate.config_keys import all_keys
 from tests.docs.pages import ROOT, Code, code
 
-from feddiv.config.experiment import Experiment, load_experiment
+from feddiv.config.experiment import Experiment
+from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.methods.registry import METHODS, names_of
 from feddiv.presets import presets

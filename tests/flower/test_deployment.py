@@ -16,7 +16,8 @@ pytest.importorskip("flwr")
 from tests.flower.trial import SETTINGS, lines
 
 import feddiv
-from feddiv.config.experiment import load_experiment, to_toml
+from feddiv.config.experiment import to_toml
+from feddiv.config.reading import load_experiment
 from feddiv.deploy.certificates import node_key
 from feddiv.deploy.demo import Limits, answers, environment, free_ports, online_nodes
 from feddiv.deploy.deployment import Deployment, init

@@ -16,7 +16,7 @@ from tests.flower.grids import LocalGrid
 from tests.flower.trial import served
 
 import feddiv
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.flower import client_app
 from feddiv.flower.serverapp import IMPLIED, OURS, experiment_of, flat_keys

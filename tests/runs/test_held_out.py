@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import feddiv
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.config.sections import Central, HeldOut
 from feddiv.core.errors import UserError
 from feddiv.data import Draw

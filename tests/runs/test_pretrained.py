@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import feddiv
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.core.files import load_tensors
 from feddiv.core.randomness import Streams

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import feddiv
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 
 SUMMARY: dict[str, Any] = {
     "dataset": "digits",

@@ -66,6 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     raise SystemExit(code or 0)
 
 
+def _say(line: str) -> None:
+    typer.echo(f"feddiv: {shown(line)}", err=True)
+
+
 def _refuse(reason: str) -> None:
     typer.echo(f"feddiv: error: {shown(' '.join(reason.split()))}", err=True)
     raise SystemExit(2)
@@ -101,7 +105,7 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Train, compare on the same draw, and say where it all was written."""
-    from feddiv.config.experiment import load_experiment
+    from feddiv.config.reading import load_experiment
 
     source, overrides = split_arguments(what)
     load_experiment(source, overrides)  # a slip of the pen is told before torch is loaded
@@ -149,9 +153,10 @@ def _watched(job: "Callable[[Quiet], Run]", *, quiet: bool) -> None:
 )
 def show(what: What = None) -> None:
     """Print the resolved experiment as TOML, without running it."""
-    from feddiv.config.experiment import load_experiment, to_toml
+    from feddiv.config.experiment import to_toml
+    from feddiv.config.reading import load_experiment
 
-    typer.echo(to_toml(load_experiment(*split_arguments(what))), nl=False)
+    typer.echo(to_toml(load_experiment(*split_arguments(what), note=_say)), nl=False)
 
 
 @app.command("list", epilog=examples("feddiv list", "feddiv list methods"))
@@ -185,9 +190,4 @@ def predict(
     """Use a trained model: sample, predicted_label and confidence as CSV."""
     from feddiv.cli.prediction import write_predictions
 
-    trained = feddiv.load(model)
-
-    def skipped(line: str) -> None:
-        typer.echo(f"feddiv: {shown(line)}", err=True)
-
-    write_predictions(trained, data.expanduser(), out, skipped)
+    write_predictions(feddiv.load(model), data.expanduser(), out, _say)

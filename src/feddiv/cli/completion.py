@@ -66,7 +66,7 @@ def _names(key: str) -> list[str]:
 def _settings(given: list[str], beginning: str) -> Iterator[str]:
     """Keys with the values that they have now: a setting that is allowed, to be changed."""
     from feddiv.cli.arguments import split_arguments
-    from feddiv.config.experiment import load_experiment
+    from feddiv.config.reading import load_experiment
     from feddiv.core.dotted import flat
 
     experiment = load_experiment(*split_arguments(given))

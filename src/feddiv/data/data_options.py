@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from feddiv.core.options import GivenPath, Options
+from feddiv.core.options import GivenPath, Listed, ListedNumbers, Options
 from feddiv.data.transform import Augment
 
 
@@ -58,16 +58,21 @@ class DataOptions(Options):
     follow_links: bool = False  # take links that lead out of the folder
     columns: Columns = Columns()
     hub: str | None = None  # Hugging Face data set, "owner/name" or "owner/name:config"
-    classes: Annotated[tuple[str, ...], Field(strict=False)] | None = None  # names, in order
+    # Names, in order.
+    classes: Annotated[Annotated[tuple[str, ...], Field(strict=False)] | None, Listed] = None
     features: int | None = Field(default=None, ge=1)  # length of feature vectors
-    # Of one sample, where the sites' own apps give what a net eats already.
-    shape: (
+    # Of one sample, where the sites' own apps give the input of the net.
+    shape: Annotated[
         Annotated[
             tuple[Annotated[int, Field(ge=1)], ...], Field(strict=False, min_length=1, max_length=4)
         ]
-        | None
-    ) = None
+        | None,
+        ListedNumbers,
+    ] = None
     # For normalisation: one number, or one for each channel or feature.
-    mean: Annotated[tuple[float, ...], Field(strict=False)] | None = None
+    mean: Annotated[Annotated[tuple[float, ...], Field(strict=False)] | None, ListedNumbers] = None
     # For normalisation, like mean.
-    std: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(strict=False)] | None = None
+    std: Annotated[
+        Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(strict=False)] | None,
+        ListedNumbers,
+    ] = None

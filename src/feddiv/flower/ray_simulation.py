@@ -17,6 +17,7 @@ from typing import Any
 from feddiv.config.sections import Flower, FlowerSimulation
 from feddiv.core.errors import TooFew, UserError
 from feddiv.core.interrupts import allowed
+from feddiv.data.noise.own import import_paths
 from feddiv.federation.federation import Federation
 from feddiv.runs.prepare import Prepared
 from feddiv.runs.run_folder import RunFolder
@@ -88,6 +89,7 @@ class Engine:
         self.sites, self.options = sites, options
         self.count = len(prepared.draw.parts)
         self.net = prepared.experiment.model.name
+        self.noises = tuple(import_paths(prepared.experiment.noise.model_dump()))
         self.stop = sites / f".stop-{secrets.token_hex(8)}"
         self._grid: Any = None
         self._begun, self._over = threading.Event(), threading.Event()
@@ -117,12 +119,12 @@ class Engine:
         from feddiv.flower.site import Site
         from feddiv.flower.site_data import Part
 
-        sites, nets, stop = self.sites, (self.net,), self.stop
+        sites, nets, noises, stop = self.sites, (self.net,), self.noises, self.stop
 
         def site(context: Context) -> Site:
             heed(stop)
             place = int(context.node_config["partition-id"])
-            return Site(sites / str(place), Part(place), nets=nets)
+            return Site(sites / str(place), Part(place), nets=nets, noises=noises)
 
         server = ServerApp()
 

@@ -10,20 +10,16 @@ from feddiv.core.errors import UserError, in_one_line
 from feddiv.core.import_path import import_from, is_import_path
 from feddiv.nets.foreign import ForeignNet, import_net, with_features_and_head
 from feddiv.nets.net import Build, Net, NetBuild, use_channels_last
-from feddiv.nets.registry import NETS, ModelOptions
+from feddiv.nets.registry import NETS, ModelOptions, check_net_name
 from feddiv.nets.resnet import stem_of
 from feddiv.nets.weights import read_weights, start_from, unwrapped
 
 
 def find_net(name: str) -> NetBuild:
     """The net of this name or import path."""
+    check_net_name(name)
     if is_import_path(name):
         return import_net(name)
-    if name not in NETS:
-        raise UserError(
-            f"model.name={name!r} is no net; there are {', '.join(NETS)}, "
-            "and import paths 'package.module:factory'"
-        )
     net: NetBuild = import_from(NETS[name].path)
     return net
 
