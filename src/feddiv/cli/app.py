@@ -91,7 +91,7 @@ def _top(
     epilog=examples(
         "feddiv run",
         "feddiv run quickstart noise.rho=0.4 seed=3 --out runs/first",
-        "feddiv run quickstart method.name=feddiv-paper",
+        "feddiv run quickstart method.name=feddiv-paper against=fedcorr",
         "feddiv run data.source=folder data.path=photos data.size=32",
     )
 )
