@@ -169,6 +169,7 @@ def test_summary() -> None:
     rounds = [
         {
             "round": 2 * (i + 1),
+            "stage": "train",
             "test_accuracy": accuracy,
             "balanced_accuracy": accuracy / 2,
             "per_class_accuracy": [accuracy, None],
@@ -217,3 +218,21 @@ def test_the_first_of_equally_good_rounds_is_the_best() -> None:
     summary = summarise(load_experiment(), ("cat",), draw(TRUTH), rounds, closing, 0.0, "ab")
     assert summary["best_round"] == 2
     assert summary["mean_last10_test_accuracy"] == pytest.approx(0.6)  # of the three there are
+
+
+def test_the_last_ten_are_none_of_warm_up() -> None:
+    line = {"balanced_accuracy": 0, "per_class_accuracy": [], "bytes_up": 0, "bytes_down": 0}
+    stages = ["warmup", "warmup", "train", "train"]
+    rounds = [
+        {**line, "round": number, "stage": stage, "test_accuracy": accuracy}
+        for number, (stage, accuracy) in enumerate(zip(stages, (0.2, 0.9, 0.5, 0.7), strict=True))
+    ]
+    closing = Closing.of(draw(TRUTH), OPINIONS)
+    summaries = [
+        summarise(load_experiment(), ("cat",), draw(TRUTH), some, closing, 0.0, "ab")
+        for some in (rounds, rounds[:2])
+    ]
+    assert summaries[0]["mean_last10_test_accuracy"] == pytest.approx(0.6)
+    assert summaries[1]["mean_last10_test_accuracy"] is None
+    assert [summary["last_test_accuracy"] for summary in summaries] == [0.7, 0.9]
+    assert [summary["best_test_accuracy"] for summary in summaries] == [0.9, 0.9]

@@ -1,5 +1,7 @@
 """The end of a run, in a table that fits a small terminal."""
 
+from shlex import quote
+
 import numpy as np
 from rich import box
 from rich.console import Console
@@ -9,7 +11,9 @@ from rich.text import Text
 from feddiv.cli.progress import duration
 from feddiv.config.sections import HeldOut
 from feddiv.report.picture import PICTURE
+from feddiv.runs.curve import FEW, after_warmup, rise
 from feddiv.runs.experiment import title
+from feddiv.runs.extension import can_go_on
 from feddiv.runs.run import Run
 
 CENTRAL = ("Test accuracy: mean of the last ten rounds, best round on the test set, last round.",)
@@ -36,11 +40,28 @@ def print_summary(run: Run) -> None:
     console.print(table)
     for line in (
         *(HELD_OUT if held_out else CENTRAL),
+        *_rising(run),
         f"Written to {run.folder}",
         f"Picture    {run.folder / PICTURE}",
         f"Model      {run.folder / 'model.safetensors'}",
     ):
         console.print(line, soft_wrap=True, markup=False)
+
+
+def _rising(run: Run) -> list[str]:
+    """A line where more rounds would help, and how to have them."""
+    measure, rises = run.experiment.evaluation.measure, []
+    for name, each in {title(run.experiment): run, **run.against}.items():
+        higher = rise(after_warmup(each.rounds, measure))
+        if higher is not None:
+            rises.append(f"{name} (its last {FEW} rounds by {100 * higher:.1f} points)")
+    if not rises:
+        return []
+    more = 2 * run.experiment.rounds
+    runs = (run, *run.against.values())
+    goes_on = all(can_go_on(each.experiment, more) for each in runs)
+    way = f"feddiv resume {quote(str(run.folder))} rounds={more}" if goes_on else "run it anew"
+    return [f"Still rising: {', '.join(rises)}. For more: {way}"]
 
 
 def _heading(run: Run) -> str:

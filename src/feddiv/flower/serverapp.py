@@ -64,10 +64,13 @@ def _served(grid: Grid, run: Mapping[str, Any], watcher: "Lines") -> Run:
     if run.get("resume"):
         told = {key: each for key, each in run.items() if key not in LIFE and each != ""}
         # Settings are changes of what was begun, unless they come with an experiment.
-        if told and not {"config", "preset"} & told.keys():
+        changes = bool(told) and not {"config", "preset"} & told.keys()
+        if changes:
             told["config"] = str(folder / "config.toml")
         wanted = experiment_of(told) if told else None
-        result = resume_experiment(folder, watcher, carrier=carrier, wanted=wanted)
+        result = resume_experiment(
+            folder, watcher, carrier=carrier, wanted=wanted, new_rounds=changes
+        )
     else:
         place = RunFolder(folder, again="resume=true in the run config")
         result = run_experiment(experiment_of(run), place, watcher, carrier=carrier)

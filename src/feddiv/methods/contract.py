@@ -237,6 +237,9 @@ class Method(ABC, Generic[S, M]):
     Options: ClassVar[type[MethodOptions]]
     variants: ClassVar[Mapping[str, Variant]] = {"default": Variant("the method itself")}
     without_warmup: ClassVar[str | None] = None  # what it would be then, if no longer itself
+    # Options that are shares of all rounds, and act elsewhere than in `stages`: with more rounds
+    # other things would have happened in those that are done.
+    shares_of_rounds: ClassVar[tuple[str, ...]] = ()
     judges_unseen: ClassVar[bool] = False  # whether `assess` can judge what was never trained on
     State: ClassVar[Any]  # S and M of `class Name(Method[S, M])`: plain trees (feddiv.core.trees)
     Memory: ClassVar[Any]
