@@ -146,12 +146,21 @@ class Visit(Generic[M]):
 
 
 @dataclass(frozen=True)
+class Corrected:
+    """The labels that a client trains on once it has corrected some for good, and p(clean)."""
+
+    labels: npt.NDArray[np.int64]
+    p_clean: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
 class Assessment:
     """A method's opinion of one client's given labels; it stays at the client."""
 
     predicted: npt.NDArray[np.int64]
     p_clean: npt.NDArray[np.float64] | None = None  # None: the method has no opinion
     scores: npt.NDArray[np.float64] | None = None
+    corrected: Corrected | None = None  # None: the client trains on its given labels
 
     def last(self, count: int) -> Assessment:
         """That of the last so many samples."""
