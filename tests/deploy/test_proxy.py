@@ -157,7 +157,6 @@ def test_the_superlink_stands_behind_it(tmp_path, where, outside):
     assert "`server/proxy.sh` (keep both running)" in (made.folder / "README.md").read_text()
 
 
-@pytest.mark.slow
 def test_without_nginx_one_line_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(shown, "_SYSTEM", ())
     monkeypatch.setenv("PATH", str(tmp_path))
