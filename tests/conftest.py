@@ -9,7 +9,8 @@ import pytest
 import torch
 from hypothesis import settings
 
-from feddiv.data import Augment, Dataset, Draw, Split
+from feddiv.data import Augment, Dataset, Draw
+from feddiv.data.dataset import Split
 from feddiv.federation.simulation import Simulation
 
 # The machine is shared: how long an example takes says nothing about the code.

@@ -91,7 +91,7 @@ def run(
     clients' names to them, whose items are (image or vector, label). `test` is one more, not
     needed with evaluation.name=held_out; `classes` names the classes.
 
-    Example:
+    Examples:
         >>> run = feddiv.run("quickstart", {"rounds": 20}, out="runs/first")  # doctest: +SKIP
         >>> run.summary["filter"]["f1"], run.column("test_accuracy")  # doctest: +SKIP
         >>> feddiv.load(run.folder).predict(images)  # doctest: +SKIP
@@ -104,7 +104,10 @@ def run(
     from feddiv.runs.run_folder import RunFolder
 
     own = {"data.source": "python", "partition.name": "natural"}
-    settled = load_experiment(experiment, overrides, None if clients is None else own)
+    watcher = watcher or Watcher()
+    settled = load_experiment(
+        experiment, overrides, None if clients is None else own, note=watcher.note
+    )
     preset = "experiment"
     if isinstance(experiment, str | Path):
         preset = Path(experiment).name.removesuffix(".toml")
@@ -117,7 +120,7 @@ def run(
     result = run_experiment(
         settled,
         folder,
-        watcher or Watcher(),
+        watcher,
         brought=brought(clients, test, classes),
         carrier=_carrier(_checked(workers)),
     )
@@ -127,6 +130,7 @@ def run(
 
 def resume(
     path: str | Path,
+    changes: "Overrides" = (),
     *,
     workers: int | None = None,
     watcher: "Watcher | None" = None,
@@ -136,22 +140,27 @@ def resume(
 ) -> "Run":
     """Go on with the run in a folder, from its last checkpoint to its end, with the same bits.
 
-    A run that came to its end is read, not repeated. Data that were brought along have to be
-    brought again.
+    A run that came to its end is read, not repeated, unless `changes` ask for more rounds:
+    `{"rounds": 60}` or `["rounds=60"]`. Data that were brought along have to be brought again.
     """
+    from feddiv.config.reading import load_experiment
     from feddiv.data.sources.python import brought
-    from feddiv.report.picture import PICTURE, save_picture
+    from feddiv.report.picture import is_drawn, save_picture
     from feddiv.runs.experiment import Watcher, resume_experiment
 
     folder = Path(path).expanduser()
-    drawn = (folder / PICTURE).is_file()
+    config, wanted = folder / "config.toml", None
+    if changes and config.is_file():  # where it is not, there is no run to go on with
+        wanted = load_experiment(config, changes)
     result = resume_experiment(
         folder,
         watcher or Watcher(),
         brought=brought(clients, test, classes),
         carrier=_carrier(_checked(workers)),
+        wanted=wanted,
+        new_rounds=True,
     )
-    if not drawn:  # the picture comes last of all: where it is, nothing was left to do
+    if not is_drawn(result):
         save_picture(result)
     return result
 

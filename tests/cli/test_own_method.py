@@ -109,8 +109,8 @@ def test_show_and_list(command):
         ),
         (
             ["method.name=broken_methods:Unfinished"],
-            "Unfinished leaves out begin(), kinds(), merge(), plan(), visit(), which every method "
-            "has to define",
+            "Unfinished leaves out begin(), kinds(), merge(), plan(), visit(), which it has to "
+            "define",
         ),
         (["method.name=broken_methods:NoOptions"], "NoOptions.Options is no class derived from"),
         (

@@ -13,6 +13,7 @@ import pytest
 TINY = ["rounds=3", "warmup.iterations=1", "data.images=120", "train.epochs=1", "against=[]"]
 
 
+@pytest.mark.slow
 def test_stop_and_resume(tmp_path: Path) -> None:
     settings = [*TINY[1:], "rounds=4000"]
     run = [sys.executable, "-m", "feddiv", "run", *settings, "--out", "mine", "--quiet"]
@@ -46,6 +47,16 @@ def test_a_finished_run_says_what_it_said(command, tmp_path: Path) -> None:
     assert len(json.loads(summary)["model_hash"]) == 64
 
 
+def test_a_finished_run_is_given_more_rounds(command, refused, tmp_path: Path) -> None:
+    assert command("run", *TINY, "--out", "mine", "--workers", "0", "--quiet").code == 0
+    longer = command("resume", "mine", "rounds=5", "--workers", "0", "--quiet")
+    assert longer.code == 0
+    assert "digits, 10 clients, 5 rounds, seed 0" in longer.out
+    assert json.loads((tmp_path / "mine" / "summary.json").read_text())["rounds"] == 5
+    assert "rounds=4: the run in mine has done 5; fewer" in refused("resume", "mine", "rounds=4")
+    assert "was begun with 0.03" in refused("resume", "mine", "rounds=6", "train.lr=0.1")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -63,6 +74,7 @@ def test_bad_input(refused, tmp_path: Path, arguments: list[str], said: str) -> 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_replaced_samples_under_the_same_labels_are_refused(command, tmp_path: Path) -> None:
     x, y = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32), np.arange(60) % 3
     x_test, y_test = x[:9] + 1, y[:9]

@@ -14,18 +14,9 @@ import torch
 from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.core.randomness import Streams
-from feddiv.data import (
-    Annotator,
-    DataOptions,
-    Dataset,
-    Human,
-    Iid,
-    Mixed,
-    Natural,
-    NoNoise,
-    load_dataset,
-    make_draw,
-)
+from feddiv.data import DataOptions, Dataset, load_dataset, make_draw
+from feddiv.data.noise import Human, Mixed, NoNoise
+from feddiv.data.partition import Annotator, Iid, Natural
 from feddiv.data.published.pickles import read_pickle
 from feddiv.runs.prepare import drawn
 
@@ -251,6 +242,7 @@ def test_a_changed_label_of_the_real_files_is_noticed(
 RATES = {"aggre": 0.090, "random1": 0.172, "random2": 0.181, "random3": 0.176, "worse": 0.402}
 
 
+@pytest.mark.slow
 def test_cifar10n(cifar_n_folder: Path, cifar_folder: Path) -> None:
     real = load_dataset(DataOptions(source="cifar10", path=cifar_folder), Streams(0))
     few = real.chosen(torch.arange(1, 50_000, 20))
@@ -263,6 +255,7 @@ def test_cifar10n(cifar_n_folder: Path, cifar_folder: Path) -> None:
         assert part.given.tolist() == draw.given[1::20].tolist()
 
 
+@pytest.mark.slow
 def test_cifar100n_annotators(cifar_n_folder: Path, cifar100_folder: Path) -> None:
     settings = [
         f"data.path={cifar100_folder}",

@@ -14,20 +14,9 @@ from tests.data.pictures import Listener, class_folders, load
 import feddiv
 from feddiv.core.errors import UserError
 from feddiv.core.randomness import Streams
-from feddiv.data import (
-    OUTSIDE,
-    DataOptions,
-    Dataset,
-    Draw,
-    Iid,
-    Mixed,
-    NoNoise,
-    OpenSet,
-    Symmetric,
-    client_samples,
-    load_dataset,
-    make_draw,
-)
+from feddiv.data import OUTSIDE, DataOptions, Dataset, Draw, client_samples, load_dataset, make_draw
+from feddiv.data.noise import Mixed, NoNoise, OpenSet, Symmetric
+from feddiv.data.partition import Iid
 
 MakeDataset = Callable[..., Dataset]
 
@@ -174,6 +163,7 @@ def test_a_mixture_shows_the_images_of_its_open_set(data: Dataset, other: Path) 
     assert changed.any()
 
 
+@pytest.mark.slow
 def test_a_run_counts_foreign_images_as_wrong_and_never_right(other: Path, tmp_path: Path) -> None:
     settings = [
         "noise.name=open_set",

@@ -28,6 +28,8 @@ from feddiv.methods.contract import Budget, Client, Exchange, Message, Reply, Vi
 from feddiv.methods.fedavg import FedAvg, FedAvgOptions
 from feddiv.nets import ModelOptions
 
+pytestmark = pytest.mark.slow
+
 RNG = Streams(1).at(round=1)
 
 
@@ -104,7 +106,7 @@ def assert_same(ours: list[Visit[Any]], theirs: list[Visit[Any]]) -> None:
 
 
 def pids(pool: Workers) -> list[int]:
-    return [hand.process.pid for hand in pool.hands]
+    return [hand.process.pid for hand in pool.workers]
 
 
 def test_the_same_bits_as_in_process(workspace: Workspace, workers: Workers) -> None:
@@ -143,7 +145,7 @@ def test_jobs_in_advance_and_replies_that_wait_for_their_turn(
 ) -> None:
     clients = (0, 1, 2, 2, 1, 2, 1, 2, 1, 2, 0, 1, 2, 2, 1, 2, 1, 1)
     assert_same(visits(workers, kind, clients), visits(InProcess(workspace), "train", clients))
-    assert all(not hand.boxes and not hand.jobs for hand in workers.hands)
+    assert all(not hand.boxes and not hand.jobs for hand in workers.workers)
 
 
 def test_weights_are_lent_until_the_next_reply_is_taken(workers: Workers) -> None:
@@ -160,7 +162,7 @@ def test_a_worker_that_dies_is_replaced_and_its_visit_repeated(
 ) -> None:
     assert_same(visits(workers, f"train die {deaths}"), visits(InProcess(workspace)))
     assert len(list(workspace.method.folder.iterdir())) == deaths
-    assert len(workers.hands) == 2
+    assert len(workers.workers) == 2
 
 
 def test_a_visit_that_kills_three_workers_ends_the_run(
@@ -226,7 +228,7 @@ def test_a_heavy_personal_payload_is_not_sent_in_advance(
     watched: list[int] = []
     for visit in workers.visits(exchange, RNG):
         assert len(visit.reply.payload["a"]) == 100_000
-        watched += [len(hand.jobs) for hand in workers.hands]
+        watched += [len(hand.jobs) for hand in workers.workers]
     assert max(watched) == 1
 
 
@@ -255,7 +257,7 @@ def test_a_pool_that_nobody_closed_does_not_hold_python_up() -> None:
         "from feddiv.config.reading import load_experiment;"
         "p = prepare(load_experiment('quickstart', {'data.images': 50, 'clients.count': 2}));"
         "pool = w.Workers(p.workspace, 2); from feddiv.core.randomness import Streams;"
-        "pool.evaluate({'net': pool.make_model('net', Streams(0))}); print(len(pool.hands))"
+        "pool.evaluate({'net': pool.make_model('net', Streams(0))}); print(len(pool.workers))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr

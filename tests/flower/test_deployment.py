@@ -24,7 +24,10 @@ from feddiv.deploy.deployment import Deployment, init
 from feddiv.deploy.names import address
 from feddiv.deploy.processes import Failed, Kept, Processes
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
+]
 
 SITES = ("north", "south")
 LIMITS = Limits()

@@ -95,6 +95,7 @@ def test_the_app_lists_nothing_that_is_no_setting():
     )
 
 
+@pytest.mark.slow
 def test_the_app_asks_for_flower_only_and_builds(tmp_path):
     project = tomllib.loads((APP / "pyproject.toml").read_text())["project"]
     assert [name.split(">")[0] for name in project["dependencies"]] == ["flwr"]

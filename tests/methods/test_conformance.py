@@ -15,6 +15,8 @@ from feddiv.testing import check_method
 from feddiv.testing.odd_clients import ODD, write_trial
 from feddiv.testing.trial import journal
 
+pytestmark = pytest.mark.slow
+
 EVERY = sorted(METHODS)
 OF_FEDDIV = [
     f"feddiv-{variant}" for variant in ("paper", "release", "perfect-filter", "local-filter")

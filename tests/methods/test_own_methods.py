@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import feddiv
-from feddiv.config.experiment import Experiment, to_toml
+from feddiv.config.experiment import Experiment, rival_titles, title, to_toml
 from feddiv.core.errors import UserError
 from feddiv.methods.fedprox import FedProx
 from feddiv.methods.registry import file_name, full_name, names_of, short_names, split_name
-from feddiv.runs.experiment import rival_titles, title
 
 OWN = "examples.own_method.small_loss:SmallLoss"
 TINY = {

@@ -19,6 +19,8 @@ from feddiv.nets.build import build_net
 from feddiv.runs.experiment import Watcher
 from feddiv.runs.prepare import prepare
 
+pytestmark = pytest.mark.slow
+
 TINY = {"rounds": 3, "warmup.iterations": 1, "data.images": 200, "train.epochs": 1, "against": []}
 
 

@@ -29,8 +29,8 @@ def test_the_tutorial_s_method_keeps_to_the_contract() -> None:
         (broken.PairOptions, "PairOptions is no method: derive it from feddiv.methods.Method"),
         (
             broken.Unfinished,
-            "Unfinished leaves out begin(), kinds(), merge(), plan(), visit(), which every method "
-            "has to define",
+            "Unfinished leaves out begin(), kinds(), merge(), plan(), visit(), which it has to "
+            "define",
         ),
         (
             broken.NoOptions,

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from feddiv.cli.completion import complete_experiment
+
 What = Annotated[
     list[str] | None,
     typer.Argument(
@@ -11,8 +13,14 @@ What = Annotated[
         help="A preset or a TOML file (default: quickstart), then settings such as "
         "noise.rho=0.8 rounds=40 method.name=fedavg.",
         show_default=False,
+        autocompletion=complete_experiment,
     ),
 ]
+
+
+def examples(*commands: str) -> str:
+    """The end of a command's help: commands to copy, each on a line of its own."""
+    return "\n\n".join(("Examples:", *commands))
 
 
 def split_arguments(what: list[str] | None) -> tuple[str, list[str]]:

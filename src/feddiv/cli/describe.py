@@ -21,7 +21,8 @@ LARGEST = 3  # classes that are named
 def describe(source: str, overrides: Overrides, out: Path | None, *, as_json: bool) -> None:
     """Make the draw of an experiment and show it, without training."""
     with progress(quiet=False) as watcher:
-        held = holdings(*drawn(load_experiment(source, overrides), watcher=watcher))
+        experiment = load_experiment(source, overrides, note=watcher.note)
+        held = holdings(*drawn(experiment, watcher=watcher))
     if out is not None:
         save_holdings(held, out.expanduser())
     if as_json:

@@ -1,6 +1,6 @@
 """The experiment: one typed, immutable value, and what makes it valid."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ from pydantic import (
 )
 
 from feddiv.config.mistakes import one_line
-from feddiv.config.named import NAMED
+from feddiv.config.named import section_class
 from feddiv.config.sections import (
     Central,
     CheckpointOptions,
@@ -26,8 +26,9 @@ from feddiv.config.sections import (
 )
 from feddiv.core.dotted import flat, merged, put
 from feddiv.core.errors import UserError
-from feddiv.core.options import Options
+from feddiv.core.options import Listed, Options
 from feddiv.data import PARTITIONS, DataOptions, NoiseOptions, PartitionOptions
+from feddiv.data.sources import find_source
 from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Budget, Method, MethodOptions
 from feddiv.methods.registry import (
@@ -35,26 +36,24 @@ from feddiv.methods.registry import (
     file_name,
     full_name,
     method_class,
+    short_names,
     split_name,
     variant_options,
 )
 from feddiv.nets import ModelOptions
 from feddiv.nets.compute import Device, Precision
+from feddiv.nets.registry import check_net_name
 
 DEALT_TO = 10  # clients, where nobody says how many
 
 
 def _by_name(section: str) -> BeforeValidator:
     """Validate a section as the class that its `name` says."""
-    classes = NAMED[section]
 
     def validate(value: object) -> object:
         if not isinstance(value, Mapping):
             return value
-        name = value.get("name")
-        if not isinstance(name, str) or name not in classes:
-            raise UserError(f"{section}.name={name!r} is unknown; allowed: {', '.join(classes)}")
-        return classes[name].model_validate(value)
+        return section_class(section, value.get("name")).model_validate(value)
 
     return BeforeValidator(validate)
 
@@ -87,12 +86,11 @@ def is_natural(name: object) -> bool:
 class Experiment(Options):
     """Everything that determines a run."""
 
-    description: str = ""
-    seed: int = Field(0, ge=0)
-    rounds: int = Field(50, ge=1)
+    description: str = ""  # one line for `feddiv list presets`
+    seed: int = Field(0, ge=0)  # of every random draw: partition, noise, weights, batches
+    rounds: int = Field(50, ge=1)  # communication rounds in all, warm-up included
     # Methods ("fedavg") or variants ("feddiv-paper") to run after it on the same draw.
-    # TOML has no tuples.
-    against: tuple[str, ...] = Field(default=(), strict=False)
+    against: Annotated[tuple[str, ...], Field(strict=False), Listed] = ()
     method: Annotated[SerializeAsAny[MethodOptions], BeforeValidator(_method)]
     data: DataOptions = DataOptions()
     clients: ClientsOptions = ClientsOptions()
@@ -104,9 +102,9 @@ class Experiment(Options):
     evaluation: Annotated[SerializeAsAny[EvaluationOptions], _by_name("evaluation")] = Central()
     federation: Annotated[SerializeAsAny[FederationOptions], _by_name("federation")] = Local()
     checkpoint: CheckpointOptions = CheckpointOptions()
-    device: Device = "auto"
-    precision: Precision = "fp32"
-    compile: bool = False
+    device: Device = "auto"  # auto takes a GPU where there is one
+    precision: Precision = "fp32"  # bf16: convolutions and matrix products in bfloat16
+    compile: bool = False  # the net, with torch.compile
 
     @model_validator(mode="before")
     @classmethod
@@ -162,6 +160,10 @@ def spelt_out(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return {**settings, f"{prefix}name": method, f"{prefix}variant": variant}
 
 
+class NoRoundLeft(UserError):
+    """Warm-up takes all rounds."""
+
+
 def validated(tree: Mapping[str, Any]) -> Experiment:
     """A tree of plain values as an experiment, or one line that says what is wrong with it."""
     tree = method_spelt_out(tree)
@@ -169,6 +171,8 @@ def validated(tree: Mapping[str, Any]) -> Experiment:
         experiment = Experiment.model_validate(tree)
     except ValidationError as error:
         raise UserError(one_line(error, tree, Experiment)) from None
+    find_source(experiment.data.source)
+    check_net_name(experiment.model.name)
     budget, method = experiment.budget, experiment.build_method()
     if method.without_warmup is not None and not budget.warmup_iterations:
         raise UserError(
@@ -176,7 +180,7 @@ def validated(tree: Mapping[str, Any]) -> Experiment:
             f"without warm-up it is {method.without_warmup}"
         )
     if method.stages()[-1].turns < 1:
-        raise UserError(
+        raise NoRoundLeft(
             f"warmup.iterations={budget.warmup_iterations} takes {budget.warmup_rounds} of "
             f"rounds={budget.rounds} (iterations / clients.fraction): leave at least one"
         )
@@ -190,13 +194,31 @@ def validated(tree: Mapping[str, Any]) -> Experiment:
     return experiment
 
 
+def plain_method(name: str, variant: str) -> MethodOptions:
+    """A variant with no option set on top of it."""
+    plain = _method({"name": name, "variant": variant})
+    assert isinstance(plain, MethodOptions)
+    return plain
+
+
 def changed_options(experiment: Experiment) -> dict[str, Any]:
     """The method's options, by dotted key, that differ from those of its variant."""
     method = experiment.method
-    plain = _method({"name": method.name, "variant": method.variant})
-    assert isinstance(plain, MethodOptions)
-    theirs = flat(plain.model_dump())
+    theirs = flat(plain_method(method.name, method.variant).model_dump())
     return {key: mine for key, mine in flat(method.model_dump()).items() if mine != theirs[key]}
+
+
+def title(experiment: Experiment) -> str:
+    """The method's name for tables; a star where its options differ from those of its variant."""
+    star = "*" if changed_options(experiment) else ""
+    own = full_name(experiment.method.name, experiment.method.variant)
+    return short_names([own, *experiment.against])[own] + star
+
+
+def rival_titles(experiment: Experiment, names: Iterable[str]) -> dict[str, str]:
+    """Names for tables of methods that it is compared with."""
+    own = full_name(experiment.method.name, experiment.method.variant)
+    return short_names([own, *names])
 
 
 def to_toml(experiment: Experiment) -> str:

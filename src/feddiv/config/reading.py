@@ -2,14 +2,26 @@
 
 import copy
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from feddiv.config.experiment import Experiment, is_natural, method_spelt_out, spelt_out, validated
-from feddiv.core.dotted import merged, put
+from feddiv.config.experiment import (
+    Experiment,
+    NoRoundLeft,
+    is_natural,
+    method_spelt_out,
+    spelt_out,
+    validated,
+)
+from feddiv.config.left_out import missed, set_options
+from feddiv.core.dotted import flat, merged, put
 from feddiv.core.errors import UserError
-from feddiv.data.noise.noise_options import keys_of_other_rules
+from feddiv.core.nearest import did_you_mean
+from feddiv.data import DataOptions
+from feddiv.data.noise.noise_options import DEFAULT_RULE, keys_of_other_rules
+from feddiv.methods.registry import default_variant
+from feddiv.nets import ModelOptions
 from feddiv.presets import presets, read_toml
 
 # Choosing another of these drops the section's other options: they belong to the old choice.
@@ -34,7 +46,13 @@ DEFAULTS: Mapping[str, Any] = {
     "evaluation": {"name": "central"},
     "federation": {"name": "local"},
 }
-
+# What is chosen where nobody says so; for a variant it depends on the method.
+UNSAID: Mapping[str, Any] = {
+    **flat(DEFAULTS),
+    "noise.levels": DEFAULT_RULE,
+    "data.source": DataOptions().source,
+    "model.name": ModelOptions().name,
+}
 
 Source = str | Path | Mapping[str, Any] | Experiment
 Overrides = Iterable[str] | Mapping[str, Any]
@@ -44,14 +62,16 @@ def load_experiment(
     source: Source | None = None,
     overrides: Overrides = (),
     implied: Mapping[str, Any] | None = None,
+    note: Callable[[str], None] = lambda line: None,
 ) -> Experiment:
     """The experiment of a preset, a TOML file or a tree of values, with overrides applied.
 
     Overrides are `key=value` texts, or a mapping from dotted keys to values. What is `implied` by
-    the way it is called holds too, and no override may say otherwise.
+    the way it is called holds too, and no override may say otherwise. `note` gets a line for every
+    override that leaves out options which the source sets for another choice.
     """
     given = {} if source is None else _tree(source)
-    tree = merged(copy.deepcopy(DEFAULTS), method_spelt_out(given))
+    tree = merged(copy.deepcopy(DEFAULTS), given)
     if isinstance(overrides, str):
         raise UserError(f"overrides={overrides!r}: give a list, as in [{overrides!r}]")
     pairs = overrides if isinstance(overrides, Mapping) else map(parsed, overrides)
@@ -59,9 +79,45 @@ def load_experiment(
     for key, value in (implied or {}).items():
         if settings.setdefault(key, value) != value:
             raise UserError(f"{key}={settings[key]}: it is {value} here; leave it out")
+    left_out: dict[str, dict[str, Any]] = {}
     for key, value in sorted(settings.items(), key=lambda pair: _precedence(pair[0])):
-        _choose(tree, key, value) if key in CHOICES else put(tree, key, value)
-    return validated(tree)
+        if key in CHOICES:
+            left_out[key] = _choose(tree, key, value)
+        else:
+            put(tree, key, value)
+    try:
+        experiment = validated(tree)
+    except NoRoundLeft as problem:
+        if "rounds" not in settings or "warmup.iterations" in settings:
+            raise
+        experiment = _with_less_warmup(tree, problem, note)
+    for key, options in left_out.items():
+        lost = missed(options, experiment, settings)
+        if lost:
+            listed = ", ".join(lost)
+            note(f"{key}={settings[key]} leaves out {listed}, set for what was chosen before")
+    return experiment
+
+
+def _with_less_warmup(
+    tree: dict[str, Any], problem: NoRoundLeft, note: Callable[[str], None]
+) -> Experiment:
+    """For a quick try: of the source's warm-up as much as fits into the rounds that were typed.
+
+    Methods that are nothing without warm-up keep the `problem`.
+    """
+    fits = copy.deepcopy(tree)
+    put(fits, "warmup.iterations", 0)
+    budget = Experiment.model_validate(method_spelt_out(fits)).budget
+    iterations = int((budget.rounds - 1) * budget.fraction + 1e-9)
+    put(fits, "warmup.iterations", iterations)
+    try:
+        experiment = validated(fits)
+    except UserError:
+        raise problem from None
+    before = tree["warmup"]["iterations"]
+    note(f"rounds={budget.rounds}: warmup.iterations={iterations}, as {before} would take them all")
+    return experiment
 
 
 def _precedence(key: str) -> int:
@@ -74,12 +130,16 @@ def _tree(source: Source) -> dict[str, Any]:
         return source.model_dump(mode="json", exclude_none=True)
     tree = read_toml(source) if isinstance(source, str | Path) else copy.deepcopy(dict(source))
     base = tree.pop("base", None)
+    tree = method_spelt_out(tree)
     return tree if base is None else _on_top(_base(base), tree)
 
 
 def _base(name: object) -> dict[str, Any]:
     if not isinstance(name, str) or name not in presets():
-        raise UserError(f"base={name!r} is no preset; there are {', '.join(presets())}")
+        known = presets()
+        raise UserError(
+            f"base={name!r} is no preset{did_you_mean(name, known)}; there are {', '.join(known)}"
+        )
     return _tree(name)
 
 
@@ -104,11 +164,15 @@ def parsed(item: str) -> tuple[str, Any]:
         return key, text  # a bare word is a string
 
 
-def _choose(tree: dict[str, Any], key: str, value: object) -> None:
+def _choose(tree: dict[str, Any], key: str, value: object) -> dict[str, Any]:
+    """Choose, in place; gives the options, by dotted key, that were for another choice."""
     section, _, field = key.partition(".")
     current = tree.get(section, {})
-    if not isinstance(current, dict) or current.get(field) == value:
-        return
+    if not isinstance(current, dict):
+        return {}
+    if _chosen(current, key) == value:
+        tree[section] = {**current, field: value}
+        return {}
     others = current.keys() - KEPT.get(key, ())
     dropped = keys_of_other_rules(value) if key == "noise.levels" else others
     kept = {other: current[other] for other in current if other not in dropped}
@@ -116,3 +180,17 @@ def _choose(tree: dict[str, Any], key: str, value: object) -> None:
     natural = section == "partition" and is_natural(value)
     if natural and isinstance(clients := tree.get("clients"), dict):
         clients.pop("count", None)  # it was a number to deal to; now the data has it
+    # Keys of another rule for noise levels would have no meaning: nobody misses them.
+    if key == "noise.levels":
+        return {}
+    return set_options(section, current, others - {"name", "variant", field})
+
+
+def _chosen(section: Mapping[str, Any], key: str) -> object:
+    """What a section chooses, in words or by saying nothing."""
+    field = key.partition(".")[2]
+    if field in section:
+        return section[field]
+    if key == "method.variant":
+        return default_variant(str(section.get("name", UNSAID["method.name"])))
+    return UNSAID[key]

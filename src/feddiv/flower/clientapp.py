@@ -15,8 +15,15 @@ from feddiv.flower.site import Site, say
 from feddiv.flower.site_data import AppData, OwnData, Part, SiteData
 from feddiv.methods.contract import Method
 
-KEYS = ("data-path", "site-path", "partition-id", "num-partitions", "allow-net", "allow-method")
-
+KEYS = (
+    "data-path",
+    "site-path",
+    "partition-id",
+    "num-partitions",
+    "allow-net",
+    "allow-noise",
+    "allow-method",
+)
 
 SitePath = str | Path | Callable[[Context], str | Path]
 
@@ -102,12 +109,13 @@ def site_of(node: Mapping[str, Any], run: Mapping[str, Any]) -> Site:
         _folder(node, run),
         _holdings(node),
         nets=_allowed(node, "allow-net"),
+        noises=_allowed(node, "allow-noise"),
         methods=_allowed(node, "allow-method"),
     )
 
 
 def _allowed(node: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    """The import path that a site lets the server name."""
+    """The import path that a site allows by this key, if any."""
     path = str(node.get(key, ""))
     return (path,) if path else ()
 

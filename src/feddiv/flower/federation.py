@@ -276,7 +276,7 @@ class FlowerFederation(Federation):
         self._staged[client] = memory
 
     def refuse(self, client: int, reason: str) -> str:
-        """The reply was not taken: the operator is told by whom it is."""
+        """The reply was not taken: the operator's line names the site."""
         line = f"{self.seats.name(client)}: refused: {reason}"
         self.tell(line)
         return line
@@ -349,7 +349,7 @@ class FlowerFederation(Federation):
         exchange = Exchange(tuple(facts.sizes), replace(message, kind=ASSESS))
         for visit in self.visits(exchange, rng):
             if isinstance(visit, Absence):
-                continue  # it was told of
+                continue  # the operator knows already
             reply = visit.reply
             size = facts.sizes[reply.client]
             try:

@@ -19,6 +19,7 @@ from feddiv.core.files import write_bytes, write_text
 from feddiv.core.import_path import is_import_path
 from feddiv.core.randomness import Streams
 from feddiv.data.classes import UnknownClass
+from feddiv.data.noise.own import import_paths
 from feddiv.federation.client_memory import MemoryRecords
 from feddiv.federation.reply_check import Refused
 from feddiv.federation.visit import make_visit
@@ -51,13 +52,15 @@ class Site:
 
     `net` builds the net of somebody's own Flower app; otherwise the run's `model.name` says it.
     Code that the server names is run only if the site has allowed it: a net from a module if it is
-    among `nets`, a method from one if it is among `methods`.
+    among `nets`, a method if it is among `methods`, noise, which a trial draws, if it is among
+    `noises`.
     """
 
     folder: Path
     holdings: SiteData
     net: Callable[[], nn.Module] | None = None
     nets: tuple[str, ...] = ()
+    noises: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
 
     def answer(self, records: RecordDict) -> RecordDict:
@@ -127,7 +130,13 @@ class Site:
 
     def _experiment(self, text: str) -> Experiment:
         tree = toml_tree(text, "the server's config")
-        self._check_method(tree.get("method"))  # validation imports it
+        for path in import_paths(tree.get("noise")):  # reading on would import it
+            if path not in self.noises:
+                raise UserError(
+                    f"noise.name={path}: this site imports no noise from a module that it has not "
+                    'allowed; allow it by allow-noise="package.module:Class" in its node config'
+                )
+        self._check_method(tree.get("method"))  # the same
         experiment = validated({**tree, "against": ()})  # a site runs one method
         name = experiment.model.name
         if self.net is None and is_import_path(name) and name not in self.nets:

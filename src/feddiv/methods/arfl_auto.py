@@ -46,7 +46,7 @@ class ArflAutoOptions(MethodOptions):
     """How much the weights are held to the clients' sizes; large values make it FedAvg."""
 
     name: str = "arfl_auto"
-    regularisation: float = Field(1.0, gt=0)
+    regularisation: float = Field(1.0, gt=0)  # lambda / N
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,8 @@ class ArflAuto(Method[ArflAutoState, None]):
             mean = models.mean()
             net = mean["net"] if mean else state.net
             return replace(state, net=net, trained=tuple(trained))
-        told = {reply.client: float(reply.metrics["loss"]) for reply in replies}
-        state = replace(state, losses={**state.losses, **told})
+        reported = {reply.client: float(reply.metrics["loss"]) for reply in replies}
+        state = replace(state, losses={**state.losses, **reported})
         if exchange.message.kind == "opening":
             return state  # the first round weighs clients by their sizes
         return replace(state, alpha=self._alpha(state))
@@ -136,7 +136,7 @@ class ArflAuto(Method[ArflAutoState, None]):
     def _alpha(self, state: ArflAutoState) -> dict[int, float]:
         clients = sorted(state.sizes)
         sizes = np.array([state.sizes[client] for client in clients], np.float64)
-        # Whoever never told a loss, because replies were lost, counts as the others do on average.
+        # Who never reported a loss, because replies were lost, counts as the others on average.
         heard = list(state.losses.values())
         unheard = sum(heard) / len(heard) if heard else 0.0
         losses = np.array([state.losses.get(client, unheard) for client in clients])

@@ -25,7 +25,7 @@ class FedProxOptions(MethodOptions):
     """
 
     name: str = "fedprox"
-    mu: float = Field(1.0, gt=0)
+    mu: float = Field(1.0, gt=0)  # weight of half the squared distance to the received weights
 
 
 class FedProx(Averaging[None]):

@@ -10,6 +10,7 @@ from typing import Any
 
 from feddiv.core.errors import UserError
 from feddiv.core.import_path import is_import_path
+from feddiv.core.nearest import did_you_mean
 from feddiv.methods.arfl_auto import ArflAuto
 from feddiv.methods.arfl_residual import ArflResidual
 from feddiv.methods.contract import Method
@@ -50,10 +51,10 @@ def method_class(name: str, key: str = "method.name") -> type[Method[Any, Any]]:
 
 
 def _unknown(name: str, key: str) -> UserError:
-    known = ", ".join(METHODS)
+    names = [each for method in METHODS for each in names_of(method)]
     return UserError(
-        f"{key}: {name!r} is unknown; there are {known} (and variants: feddiv list methods), "
-        "and import paths 'package.module:Class'"
+        f"{key}: {name!r} is unknown{did_you_mean(name, names)}; there are {', '.join(METHODS)} "
+        "(and variants: feddiv list methods), and import paths 'package.module:Class'"
     )
 
 
@@ -71,8 +72,11 @@ def split_name(full: str, key: str = "method.name") -> tuple[str, str | None]:
         raise _unknown(full, key)
     variants = method_class(name, key).variants
     if dash and variant not in variants:
-        known = ", ".join(names_of(name))
-        raise UserError(f"{key}: {full!r} is unknown; of {name} there are {known}")
+        known = names_of(name)
+        raise UserError(
+            f"{key}: {full!r} is unknown{did_you_mean(full, known)}; "
+            f"of {name} there are {', '.join(known)}"
+        )
     return name, variant if dash else None
 
 
@@ -107,6 +111,8 @@ def variant_options(name: str, variant: str) -> Mapping[str, Any]:
     """The options, by dotted key, in which a variant differs from the method's defaults."""
     variants = method_class(name).variants
     if variant not in variants:
-        allowed = ", ".join(variants)
-        raise UserError(f"method.variant: {variant!r} is unknown; {name} has {allowed}")
+        raise UserError(
+            f"method.variant: {variant!r} is unknown{did_you_mean(variant, variants)}; "
+            f"{name} has {', '.join(variants)}"
+        )
     return variants[variant].options

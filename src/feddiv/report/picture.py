@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,18 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from feddiv.core.arrays import Array
+from feddiv.core.files import write_bytes
 from feddiv.learning.gaussian_mixture import Mixture
 from feddiv.methods.feddiv.filter import FilterOptions, NoiseFilter
-from feddiv.runs.experiment import rival_titles, title
+from feddiv.runs.results import titled
 from feddiv.runs.run import Run
+from feddiv.runs.run_folder import PICTURE
 
 # Okabe and Ito's colours, which the colour-blind can tell apart.
 BLUE, VERMILLION = "#0072B2", "#D55E00"
 RIVALS = ("#666666", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 INK, FAINT = "#333333", "#F0F0F0"
 BINS = 48
-PICTURE = "picture.png"
 SCORES = {
     "log_odds": "log-odds against the given label",
     "cross_entropy": "cross-entropy of the given label",
@@ -75,10 +77,19 @@ def _mixture(line: Mapping[str, Any]) -> Mixture | None:
 
 def save_picture(run: Run) -> Path:
     """Write the picture into the run's folder."""
-    figure = draw_picture(run)
-    path = run.folder / PICTURE
-    figure.savefig(path, dpi=150, facecolor="white")
+    image, path = BytesIO(), run.folder / PICTURE
+    draw_picture(run).savefig(image, format="png", dpi=150, facecolor="white")
+    write_bytes(path, image.getvalue())
     return path
+
+
+def is_drawn(run: Run) -> bool:
+    """Whether the picture in the run's folder is of these results: it is written after them all."""
+    picture, runs = run.folder / PICTURE, (run, *run.against.values())
+    if not picture.is_file():
+        return False
+    written = max((each.folder / "summary.json").stat().st_mtime_ns for each in runs)
+    return picture.stat().st_mtime_ns >= written
 
 
 def draw_picture(run: Run) -> Figure:
@@ -101,10 +112,10 @@ def draw_accuracy(axes: Axes, run: Run) -> None:
     else:
         heading = "Accuracy on held-out samples by round"
         _dress(axes, heading, "communication round", "against given labels (dashed: believed)")
-    names = rival_titles(run.experiment, run.against)
-    for place, (name, rival) in enumerate(run.against.items()):
-        _line(axes, names[name], rival, color=RIVALS[place % len(RIVALS)], linewidth=1.3)
-    _line(axes, title(run.experiment), run, color=BLUE, linewidth=2.2)
+    (own, _), *rivals = titled(run).items()
+    for place, (name, rival) in enumerate(rivals):
+        _line(axes, name, rival, color=RIVALS[place % len(RIVALS)], linewidth=1.3)
+    _line(axes, own, run, color=BLUE, linewidth=2.2)
 
     rounds = run.rounds_spent
     warm = [line["round"] for line in run.rounds if line["stage"] == "warmup"]

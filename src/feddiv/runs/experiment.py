@@ -1,24 +1,31 @@
 """An experiment as a whole: its run, then the methods it is compared with on the same draw."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from torch import nn
 
-from feddiv.config.experiment import Experiment, changed_options, validated
+from feddiv.config.experiment import (
+    Experiment,
+    changed_options,
+    rival_titles,
+    title,
+    validated,
+)
 from feddiv.config.reading import load_experiment
 from feddiv.core.arrays import Weights
 from feddiv.core.dotted import flat
 from feddiv.core.errors import TooFew, UserError
 from feddiv.data import Dataset, DataWatcher, Draw
-from feddiv.methods.registry import file_name, full_name, short_names
+from feddiv.methods.registry import file_name, full_name
+from feddiv.runs.extension import check_rounds, extend, newest_checkpoint, rounds_asked
 from feddiv.runs.loop import Record
 from feddiv.runs.prepare import Prepared, fitted, prepare
-from feddiv.runs.recorder import checkpoints_of
 from feddiv.runs.run import Carrier, Run, execute, finished_run
 from feddiv.runs.run_folder import RunFolder
 
+AGAINST = "against"  # in an experiment's folder: those of the methods it is compared with
 PATIENCE = ("federation.", "checkpoint.", "description")  # what may change when a run goes on
 
 
@@ -65,9 +72,18 @@ def run_experiment(
     """
     main = prepare(experiment, watcher=watcher, brought=brought, net=net)
     rivals = {
-        name: (fitted(rival, main.dataset, main.draw, net=net), folder.inside(*_place(name)))
+        name: (
+            fitted(rival, main.dataset, main.draw, net=net),
+            folder.inside(AGAINST, file_name(name)),
+        )
         for name, rival in rivals_of(main.experiment).items()
     }
+    changed = ", ".join(
+        f"method.{key}={value}" for key, value in changed_options(experiment).items()
+    )
+    for name in experiment.against:
+        if changed and name not in rivals:
+            watcher.note(f"against: {name!r} is the run itself, with {changed}; it is run once")
     watcher.opens(folder.path)
     run = _started(title(experiment), main, folder, watcher, carrier)
     called = rival_titles(experiment, rivals)
@@ -85,28 +101,39 @@ def resume_experiment(
     carrier: Carrier,
     net: Callable[[], nn.Module] | None = None,
     wanted: Experiment | None = None,
+    new_rounds: bool = False,
 ) -> Run:
     """Go on with what is in a run's folder: its run, then the methods it is compared with.
 
     What came to its end is read, not repeated; what never began is begun. `wanted` is what the
-    caller would run: it has to be what was begun, but how long to wait for whom may be new.
+    caller would run: it has to be what was begun, but how long to wait for whom may be new, and
+    with `new_rounds` the number of rounds.
     """
     folder = RunFolder.existing(path)
     watcher.opens(path)
     try:
         experiment = load_experiment(path / "config.toml")
         if wanted is not None:
+            if new_rounds:
+                experiment = experiment.model_copy(update={"rounds": wanted.rounds})
             experiment = as_begun(experiment, wanted, path)
         if brought is not None and experiment.data.source != "python":
             raise UserError(f"{path}: loads its own data ({experiment.data.source}); give none")
         prepared = prepare(experiment, Draw.load(path / "draw.npz"), watcher, brought, net)
+        others = path / AGAINST
+        rivals = {
+            name: fitted(rival, prepared.dataset, prepared.draw, begun=True, net=net)
+            for name, rival in rivals_of(experiment, others).items()
+        }
+        check_rounds(prepared, path, watcher.refused)
+        for name, rival in rivals.items():
+            check_rounds(rival, others / file_name(name), watcher.refused)
         run = _resumed(title(experiment), prepared, folder, watcher, carrier)
-        against = {}
-        for name, rival in rivals_of(experiment).items():
-            other = fitted(rival, prepared.dataset, prepared.draw, begun=True, net=net)
-            place = path.joinpath(*_place(name))
-            called = rival_titles(experiment, experiment.against)[name]
-            against[name] = _taken_up(called, other, place, watcher, carrier)
+        called = rival_titles(experiment, rivals)
+        against = {
+            name: _taken_up(called[name], rival, others / file_name(name), watcher, carrier)
+            for name, rival in rivals.items()
+        }
     finally:
         folder.unlock()
     return replace(run, against=against)
@@ -147,15 +174,18 @@ def _taken_up(
         folder.unlock()
 
 
-def rivals_of(experiment: Experiment) -> dict[str, Experiment]:
-    """The experiments of `against`, but for one that would be the same again."""
+def rivals_of(experiment: Experiment, begun: Path | None = None) -> dict[str, Experiment]:
+    """The experiments of `against`, but for the run's own variant: that is the run again.
+
+    One that was `begun` in this folder, when options made another run of it, goes on.
+    """
     rivals = {name: as_rival(experiment, name) for name in experiment.against}
-    return {name: rival for name, rival in rivals.items() if rival.method != experiment.method}
-
-
-def _place(name: str) -> tuple[str, str]:
-    """Where in an experiment's folder the run of a method of `against` is."""
-    return "against", file_name(name)
+    return {
+        name: rival
+        for name, rival in rivals.items()
+        if _variant(rival) != _variant(experiment)
+        or (begun is not None and (begun / file_name(name) / "config.toml").is_file())
+    }
 
 
 def as_rival(experiment: Experiment, name: str) -> Experiment:
@@ -163,17 +193,8 @@ def as_rival(experiment: Experiment, name: str) -> Experiment:
     return validated({**experiment.model_dump(), "method": {"name": name}, "against": ()})
 
 
-def title(experiment: Experiment) -> str:
-    """The method's name for tables; a star where its options differ from those of its variant."""
-    star = "*" if changed_options(experiment) else ""
-    own = full_name(experiment.method.name, experiment.method.variant)
-    return short_names([own, *experiment.against])[own] + star
-
-
-def rival_titles(experiment: Experiment, names: Iterable[str]) -> dict[str, str]:
-    """Names for tables of the methods that it is compared with."""
-    own = full_name(experiment.method.name, experiment.method.variant)
-    return short_names([own, *names])
+def _variant(experiment: Experiment) -> str:
+    return full_name(experiment.method.name, experiment.method.variant)
 
 
 def _started(
@@ -204,10 +225,13 @@ def _resumed(
     watcher: Watcher,
     carrier: Carrier,
 ) -> Run:
-    if folder.finished:
+    rounds = prepared.experiment.rounds
+    if rounds_asked(folder.path) != rounds:
+        extend(prepared, folder)
+    if folder.ended and folder.summary().get("rounds") == rounds:
         return finished_run(prepared.experiment, folder)
     watcher.starts(name, prepared, folder)
-    checkpoint = checkpoints_of(prepared, folder).latest(watcher.refused)
+    checkpoint = newest_checkpoint(prepared, folder.path, watcher.refused)
     # Without a checkpoint it was stopped before the first one: from the beginning.
     folder.goes_on({} if checkpoint is None else checkpoint.standing.journals)
     watcher.goes_on(folder.rounds())

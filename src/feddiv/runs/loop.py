@@ -221,16 +221,17 @@ class Loop:
         refusals = self._refusals
         if not refusals:
             return Diverged(f"no reply of turn {turn.number} could be used; nobody answered")
-        first = refusals[0]
-        more = f" (and {len(refusals) - 1} more)" if len(refusals) > 1 else ""
-        why = f"client {first.client}: {first.why}{more}"
+        first, others = refusals[0], len(refusals) - 1
+        why = f"client {first.client}: {first.why}"
         if not any(refusal.declared for refusal in refusals):
+            more = f" (and {others} more)" if others else ""
             return UserError(
                 f"method.name={self.method.options.name}: replies to {first.kind!r} are not what "
-                f"kinds() declares; {why}"
+                f"kinds() declares; {why}{more}"
             )
+        more = f" ({others} more in clients.jsonl)" if others else ""
         hint = ": try a smaller train.lr" if first.why.endswith("is not finite") else ""
-        return Diverged(f"no reply of turn {turn.number} could be used; {why}{hint}")
+        return Diverged(f"no reply of turn {turn.number} could be used; {why}{more}{hint}")
 
     def _welcome(self) -> None:
         """Clients that have joined take part from the next turn on."""

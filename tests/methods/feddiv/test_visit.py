@@ -59,7 +59,7 @@ def test_a_training_visit_sends_totals_and_nothing_per_sample(
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_openings_and_warm_up_send_what_they_are_for(bench: Any, variant: str) -> None:
     chosen, client = method(bench, variant), mixed_client(bench)
-    names = dict.fromkeys(("bias", "filter"), set())
+    names: dict[str, set[str]] = {"bias": set(), "filter": set()}
     for kind in ("warmup", *openings(chosen.options)):
         sent = message(bench, chosen, kind)
         outcome = chosen.visit(client, None, sent, bench.rng)

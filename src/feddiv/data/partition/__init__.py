@@ -4,7 +4,7 @@ from typing import Final
 
 from feddiv.data.partition.even import Iid, IidStratified, Quantity
 from feddiv.data.partition.natural import Annotator, Natural
-from feddiv.data.partition.partition_options import DealtOptions, Partition, PartitionOptions
+from feddiv.data.partition.partition_options import PartitionOptions
 from feddiv.data.partition.skewed import BernoulliDirichlet, Dirichlet, Shards
 
 PARTITIONS: Final[dict[str, type[PartitionOptions]]] = {
@@ -22,12 +22,10 @@ __all__ = [
     "PARTITIONS",
     "Annotator",
     "BernoulliDirichlet",
-    "DealtOptions",
     "Dirichlet",
     "Iid",
     "IidStratified",
     "Natural",
-    "Partition",
     "PartitionOptions",
     "Quantity",
     "Shards",

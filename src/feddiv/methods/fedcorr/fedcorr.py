@@ -150,21 +150,21 @@ class FedCorr(Method[FedCorrState, FedCorrMemory]):
 
     def merge(self, state: FedCorrState, exchange: Exchange, replies: Replies) -> FedCorrState:
         """Average the models (of one client: take it over), note LIDs and noise levels."""
-        models, lids, told = RunningMean(), dict(state.lids), dict[int, float]()
+        models, lids, reported = RunningMean(), dict(state.lids), dict[int, float]()
         for reply in replies:
             if reply.weights is not None:
                 models.add(reply.weights, reply.samples)
             if "lid" in reply.payload:
                 lids[reply.client] = (*lids[reply.client], float(reply.payload["lid"]))
             if "noise_level" in reply.payload:
-                told[reply.client] = float(reply.payload["noise_level"])
+                reported[reply.client] = float(reply.payload["noise_level"])
         mean = models.mean()
         state = replace(state, net=mean["net"] if mean else state.net, lids=lids)
         if exchange.message.kind != "correct":
             return state
         noisy = dict.fromkeys(exchange.clients)
         levels = {  # a noisy client that did not answer keeps the level it had
-            client: told.get(client, before) if client in noisy else 0.0
+            client: reported.get(client, before) if client in noisy else 0.0
             for client, before in state.noise_levels.items()
         }
         return replace(state, noise_levels=levels, noisy=exchange.clients)

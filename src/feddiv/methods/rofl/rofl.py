@@ -60,8 +60,8 @@ class RoFLOptions(MethodOptions):
     forget_rate: float = Field(0.2, ge=0, le=1)  # of a batch, once the ramp is over
     forget_ramp: int = Field(10, ge=0)  # rounds in which it rises from 0
     trusted_after: float = Field(0.1, ge=0, le=1)  # share of rounds until pseudo-labels count
-    centroid_weight: float = Field(1.0, ge=0)
-    entropy_weight: float = Field(0.8, ge=0)
+    centroid_weight: float = Field(1.0, ge=0)  # of the distance of features to their centroid
+    entropy_weight: float = Field(0.8, ge=0)  # of the entropy of predictions
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,7 @@ class RoFL(Method[RoFLState, None]):
     paper = "Yang et al., IEEE Intelligent Systems 2022"
     Options = RoFLOptions
     options: RoFLOptions
+    shares_of_rounds = ("trusted_after",)
 
     # The server
 
@@ -123,20 +124,24 @@ class RoFL(Method[RoFLState, None]):
 
     def visit(self, client: Client, memory: None, received: Message, rng: Streams) -> Visit[None]:
         """Learn from small losses, and let the centroids follow."""
-        net, samples, told = client.net(received.weights["net"]), client.samples, received.payload
+        net, samples, payload = (
+            client.net(received.weights["net"]),
+            client.samples,
+            received.payload,
+        )
 
         # What stands in for a doubted label: y-hat, once the model has learnt something.
         stand_ins = samples.given
-        if told["pseudo_labels"]:
+        if payload["pseudo_labels"]:
             stand_ins = torch.from_numpy(predict_global(net, samples).argmax(axis=1))
 
         # A = G. A net that has no features and head is refused here, in the first round.
-        centroids = local_centroids(net, client, told.get("centroids"))
+        centroids = local_centroids(net, client, payload.get("centroids"))
         objective = CentroidObjective(
             centroids,
             stand_ins,
-            forget_rate=float(told["forget_rate"]),
-            centroid_weight=float(told["centroid_weight"]),
+            forget_rate=float(payload["forget_rate"]),
+            centroid_weight=float(payload["centroid_weight"]),
             entropy_weight=self.options.entropy_weight,
         )
         train(net, samples, everything(samples), objective, self.training, rng)
