@@ -6,7 +6,7 @@ after a stop, `load` gives a trained model,
 """
 
 from collections.abc import Sequence
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from feddiv.runs.run import Carrier, Run
     from feddiv.runs.run_folder import RunFolder
 
+    __version__: str
+
 __all__ = [
     "Experiment",
     "FilterOptions",
@@ -43,8 +45,6 @@ __all__ = [
     "run",
 ]
 
-__version__ = metadata.version("feddiv")
-
 # Imported when first asked for: they bring torch, which takes seconds.
 _HOMES = {
     "Experiment": "feddiv.config.experiment",
@@ -59,6 +59,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib import metadata
+
+        return metadata.version("feddiv")
     if name not in _HOMES:
         raise AttributeError(f"module 'feddiv' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

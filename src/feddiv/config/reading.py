@@ -22,7 +22,7 @@ from feddiv.data import DataOptions
 from feddiv.data.noise.noise_options import DEFAULT_RULE, keys_of_other_rules
 from feddiv.methods.registry import default_variant
 from feddiv.nets import ModelOptions
-from feddiv.presets import presets, read_toml
+from feddiv.presets import preset_names, read_toml
 
 # Choosing another of these drops the section's other options: they belong to the old choice.
 CHOICES = (
@@ -135,8 +135,8 @@ def _tree(source: Source) -> dict[str, Any]:
 
 
 def _base(name: object) -> dict[str, Any]:
-    if not isinstance(name, str) or name not in presets():
-        known = presets()
+    known = preset_names()
+    if not isinstance(name, str) or name not in known:
         raise UserError(
             f"base={name!r} is no preset{did_you_mean(name, known)}; there are {', '.join(known)}"
         )
