@@ -32,6 +32,7 @@ from feddiv.core.errors import UserError
 from feddiv.core.options import Options
 from feddiv.data import NOISES, PARTITIONS, DataOptions, NoiseOptions, PartitionOptions
 from feddiv.data.noise.noise_options import keys_of_other_rules
+from feddiv.data.partition import DEALT_TO
 from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Budget, Method, MethodOptions
 from feddiv.methods.registry import (
@@ -59,9 +60,6 @@ CHOICES = (
 )
 # But for these; another rule for noise levels drops the keys of other rules only.
 KEPT = {"method.variant": ("name",), "evaluation.name": ("every",)}
-
-DEALT_TO = 10  # clients, where nobody says how many
-
 
 _NAMED: Mapping[str, Mapping[str, type[Options]]] = {
     "partition": PARTITIONS,
@@ -168,7 +166,7 @@ def _absolute(value: Any) -> Any:
 
 DEFAULTS: Mapping[str, Any] = {
     "method": {"name": "feddiv"},
-    "partition": {"name": "iid"},
+    "partition": {"name": "auto"},
     "noise": {"name": "none"},
     "evaluation": {"name": "central"},
     "federation": {"name": "local"},
@@ -316,9 +314,11 @@ def _choose(tree: dict[str, Any], key: str, value: object) -> None:
     dropped = keys_of_other_rules(value) if key == "noise.levels" else others
     kept = {other: current[other] for other in current if other not in dropped}
     tree[section] = {**kept, field: value}
-    natural = section == "partition" and _is_natural(value)
-    if natural and isinstance(clients := tree.get("clients"), dict):
-        clients.pop("count", None)  # it was a number to deal to; now the data has it
+    if section == "partition" and isinstance(clients := tree.setdefault("clients", {}), dict):
+        if _is_natural(value):
+            clients.pop("count", None)  # it was a number to deal to; now the data has it
+        elif "deal_to" in current:
+            clients.setdefault("count", current["deal_to"])
 
 
 def _one_line(error: ValidationError, tree: Mapping[str, Any]) -> str:

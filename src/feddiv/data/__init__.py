@@ -17,6 +17,7 @@ from feddiv.data.noise import (
 from feddiv.data.partition import (
     PARTITIONS,
     Annotator,
+    Auto,
     BernoulliDirichlet,
     Dirichlet,
     Iid,
@@ -38,6 +39,7 @@ __all__ = [
     "SOURCES",
     "Annotator",
     "Augment",
+    "Auto",
     "BernoulliDirichlet",
     "DataOptions",
     "DataWatcher",

@@ -12,6 +12,7 @@ from feddiv.core.dotted import flat
 from feddiv.core.errors import TooFew, UserError
 from feddiv.data import Dataset, DataWatcher, Draw
 from feddiv.methods.registry import full_name
+from feddiv.runs.clients import as_settled
 from feddiv.runs.loop import Record
 from feddiv.runs.prepare import Prepared, fitted, prepare
 from feddiv.runs.recorder import checkpoints_of
@@ -116,6 +117,7 @@ def as_begun(begun: Experiment, wanted: Experiment, path: Path) -> Experiment:
     if wanted.model.sha256 is None:  # the file that it began with need not be there any more
         model = wanted.model.model_copy(update={"sha256": begun.model.sha256})
         wanted = wanted.model_copy(update={"model": model})
+    wanted = as_settled(wanted, named=begun.partition.name == "natural")
     before, now = flat(begun.model_dump()), flat(wanted.from_anywhere().model_dump())
     for key in sorted({*before, *now}):
         free = key.startswith(PATIENCE) and key != "federation.name"

@@ -14,6 +14,7 @@ from feddiv.data.draw.held_out import check_share, with_held_out
 from feddiv.data.draw.recipe import check_recipe
 from feddiv.federation.workspace import Workspace
 from feddiv.nets.compute import find_device
+from feddiv.runs.clients import few_at_once, with_clients
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def prepare(
     begun = draw is not None
     if not begun:
         experiment = experiment.model_copy(update={"model": experiment.model.pinned()})
-    return fitted(experiment, *drawn(experiment, draw, watcher, brought), begun=begun, net=net)
+    return fitted(*_settled(experiment, draw, watcher, brought), begun=begun, net=net)
 
 
 def drawn(
@@ -56,31 +57,53 @@ def drawn(
     brought: Dataset | None = None,
 ) -> tuple[Dataset, Draw]:
     """The data as clients see it, and who holds what under which labels."""
-    streams, clients = Streams(experiment.seed), experiment.clients.count
+    _, dataset, draw = _settled(experiment, draw, watcher, brought)
+    return dataset, draw
+
+
+def _settled(
+    experiment: Experiment,
+    draw: Draw | None,
+    watcher: DataWatcher | None,
+    brought: Dataset | None,
+) -> tuple[Experiment, Dataset, Draw]:
+    """The experiment with all that it leaves to the data, these data, and their draw."""
+    streams, watcher = Streams(experiment.seed), watcher or DataWatcher()
     with_test = not isinstance(experiment.evaluation, HeldOut)
     dataset = load_dataset(experiment.data, streams, watcher, with_test=with_test, brought=brought)
-    partition, noise = experiment.partition, experiment.noise
-    if draw is not None:
-        pass
-    elif experiment.data.source == "sites":
-        draw = _drawn_elsewhere(experiment, dataset)
-    elif experiment.data.draw is None:
-        draw = make_draw(dataset, partition, noise, clients, streams, watcher)
-    else:
-        draw = Draw.load(experiment.data.draw)
-        if draw.recipe:
-            check_recipe(draw.recipe, partition, noise, f"data.draw={experiment.data.draw}")
-        if clients is not None and len(draw.parts) != clients:
-            raise UserError(
-                f"data.draw={experiment.data.draw} has {len(draw.parts)} clients: "
-                f"set clients.count to that, it is {clients}"
-            )
+    begun = draw is not None
+    experiment, remarks = with_clients(experiment, dataset)
+    if draw is None:
+        draw = _new_draw(experiment, dataset, streams, watcher)
+        remarks += few_at_once(experiment, draw)
+    for line in () if begun else remarks:
+        watcher.note(line)
     draw.check(dataset)
     draw = _kept_out(draw.bound_to(dataset), experiment, streams)
-    dataset = noise.shown(dataset, draw.foreign, watcher)
+    dataset = experiment.noise.shown(dataset, draw.foreign, watcher)
     if draw.foreign is not None:  # its images are in the data set now
         draw = replace(draw, foreign=replace(draw.foreign, images=None))
-    return dataset, draw
+    return experiment, dataset, draw
+
+
+def _new_draw(
+    experiment: Experiment, dataset: Dataset, streams: Streams, watcher: DataWatcher
+) -> Draw:
+    """A draw made now, or the saved one that data.draw names."""
+    partition, noise, clients = experiment.partition, experiment.noise, experiment.clients.count
+    if experiment.data.source == "sites":
+        return _drawn_elsewhere(experiment, dataset)
+    if experiment.data.draw is None:
+        return make_draw(dataset, partition, noise, clients, streams, watcher)
+    draw = Draw.load(experiment.data.draw)
+    if draw.recipe:
+        check_recipe(draw.recipe, partition, noise, f"data.draw={experiment.data.draw}")
+    if clients is not None and len(draw.parts) != clients:
+        raise UserError(
+            f"data.draw={experiment.data.draw} has {len(draw.parts)} clients: "
+            f"set clients.count to that, it is {clients}"
+        )
+    return draw
 
 
 def _drawn_elsewhere(experiment: Experiment, dataset: Dataset) -> Draw:
