@@ -20,7 +20,7 @@ from flwr.app import Context, Message, RecordDict
 from flwr.common.serde import recorddict_to_proto
 from tests.flower.grids import LocalGrid
 
-from feddiv.federation.reply_check import message_bytes, reply_bytes
+from feddiv.federation.traffic import message_bytes, reply_bytes
 from feddiv.flower import client_app, serve
 from feddiv.flower.records import read_message, read_reply, read_task
 

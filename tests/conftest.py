@@ -9,12 +9,20 @@ import pytest
 import torch
 from hypothesis import settings
 
-from feddiv.data import Augment, Dataset, Draw, Split
+from feddiv.data import Augment, Dataset, Draw
+from feddiv.data.dataset import Split
 from feddiv.federation.simulation import Simulation
 
 # The machine is shared: how long an example takes says nothing about the code.
 settings.register_profile("feddiv", deadline=None)
 settings.load_profile("feddiv")
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """A test file that cannot be imported is no file of doctests that may be left out."""
+    lost = report.skipped and "unable to import module" in str(report.longrepr)
+    if lost and report.nodeid.startswith("tests/"):
+        raise pytest.UsageError(f"{report.nodeid}: cannot be imported")
 
 
 @pytest.fixture

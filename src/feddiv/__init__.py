@@ -117,9 +117,8 @@ def run(
         settled,
         folder,
         watcher or Watcher(),
-        workers=_checked(workers),
         brought=brought(clients, test, classes),
-        carrier=_carrier(workers),
+        carrier=_carrier(_checked(workers)),
     )
     save_picture(result)
     return result
@@ -148,9 +147,8 @@ def resume(
     result = resume_experiment(
         folder,
         watcher or Watcher(),
-        workers=_checked(workers),
         brought=brought(clients, test, classes),
-        carrier=_carrier(workers),
+        carrier=_carrier(_checked(workers)),
     )
     if not drawn:  # the picture comes last of all: where it is, nothing was left to do
         save_picture(result)

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from feddiv.data import Augment, Dataset, Split
+from feddiv.data import Augment, Dataset
+from feddiv.data.dataset import Split
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 

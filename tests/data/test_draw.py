@@ -12,22 +12,14 @@ import torch
 from feddiv.core import files
 from feddiv.core.errors import UserError
 from feddiv.core.randomness import Streams
-from feddiv.data import (
-    Dataset,
-    Draw,
-    Human,
-    Iid,
-    IidStratified,
-    NoNoise,
-    Split,
-    Symmetric,
-    client_samples,
-    make_draw,
-)
+from feddiv.data import Dataset, Draw, client_samples, make_draw
+from feddiv.data.dataset import Split
 from feddiv.data.draw import fingerprint
 from feddiv.data.draw.fingerprint import label_fingerprint
 from feddiv.data.draw.recipe import check_recipe
 from feddiv.data.draw.recipe import recipe as make_recipe
+from feddiv.data.noise import Human, NoNoise, Symmetric
+from feddiv.data.partition import Iid, IidStratified
 
 MakeDataset = Callable[..., Dataset]
 LABELS = [0, 1, 2, 0, 1, 2, 0, 1]

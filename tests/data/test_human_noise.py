@@ -14,18 +14,9 @@ import torch
 from feddiv.config.experiment import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.core.randomness import Streams
-from feddiv.data import (
-    Annotator,
-    DataOptions,
-    Dataset,
-    Human,
-    Iid,
-    Mixed,
-    Natural,
-    NoNoise,
-    load_dataset,
-    make_draw,
-)
+from feddiv.data import DataOptions, Dataset, load_dataset, make_draw
+from feddiv.data.noise import Human, Mixed, NoNoise
+from feddiv.data.partition import Annotator, Iid, Natural
 from feddiv.data.published.pickles import read_pickle
 from feddiv.runs.prepare import drawn
 

@@ -11,19 +11,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from feddiv.core.errors import UserError
-from feddiv.data import (
-    NOISES,
-    Augment,
-    Dataset,
-    Instance,
-    Mixed,
-    NoiseOptions,
-    NoNoise,
-    Pair,
-    Split,
-    Symmetric,
-)
-from feddiv.data.noise import Corruption
+from feddiv.data import NOISES, Augment, Dataset, NoiseOptions
+from feddiv.data.dataset import Split
+from feddiv.data.noise import Corruption, Instance, Mixed, NoNoise, Pair, Symmetric
 from feddiv.data.noise.instance import truncated_normal
 
 seeds = st.integers(0, 2**32 - 1)

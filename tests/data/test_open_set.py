@@ -14,20 +14,9 @@ from tests.data.pictures import Listener, class_folders, load
 import feddiv
 from feddiv.core.errors import UserError
 from feddiv.core.randomness import Streams
-from feddiv.data import (
-    OUTSIDE,
-    DataOptions,
-    Dataset,
-    Draw,
-    Iid,
-    Mixed,
-    NoNoise,
-    OpenSet,
-    Symmetric,
-    client_samples,
-    load_dataset,
-    make_draw,
-)
+from feddiv.data import OUTSIDE, DataOptions, Dataset, Draw, client_samples, load_dataset, make_draw
+from feddiv.data.noise import Mixed, NoNoise, OpenSet, Symmetric
+from feddiv.data.partition import Iid
 
 MakeDataset = Callable[..., Dataset]
 

@@ -6,17 +6,10 @@ import torch
 
 from feddiv.config.experiment import load_experiment
 from feddiv.core.randomness import Streams
-from feddiv.data import (
-    Augment,
-    BernoulliDirichlet,
-    DataOptions,
-    Dataset,
-    Draw,
-    Split,
-    Symmetric,
-    load_dataset,
-    make_draw,
-)
+from feddiv.data import Augment, DataOptions, Dataset, Draw, load_dataset, make_draw
+from feddiv.data.dataset import Split
+from feddiv.data.noise import Symmetric
+from feddiv.data.partition import BernoulliDirichlet
 from feddiv.presets import presets
 
 CIFAR = [name for name in presets() if name.startswith(("cifar10-", "cifar100-"))]

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from feddiv.core.errors import UserError
-from feddiv.data import (
-    PARTITIONS,
+from feddiv.data import PARTITIONS
+from feddiv.data.partition import (
     BernoulliDirichlet,
     Dirichlet,
     Iid,
@@ -14,7 +14,7 @@ from feddiv.data import (
     Quantity,
     Shards,
 )
-from feddiv.data.partition import DealtOptions
+from feddiv.data.partition.partition_options import DealtOptions
 
 seeds = st.integers(0, 2**32 - 1)
 DEALT = [name for name, options in PARTITIONS.items() if not options.natural]

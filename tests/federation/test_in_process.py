@@ -61,7 +61,7 @@ def kept(federation: InProcess, exchange: Exchange) -> list[Visit[Any]]:
     """All outcomes at once; weights are lent to whoever merges them, so they are copied."""
     return [
         replace(visit, reply=replace(visit.reply, weights=copied(visit.reply.weights)))
-        for visit in federation.exchange(exchange, RNG)
+        for visit in federation.visits(exchange, RNG)
     ]
 
 
@@ -95,7 +95,7 @@ def test_personal_messages_override_the_common_one(federation: InProcess) -> Non
 
 def test_divergence_is_the_squared_distance_of_the_parameters(federation: InProcess) -> None:
     sent = weights(federation)
-    (visit,) = federation.exchange(Exchange((2,), Message("train", sent)), RNG)
+    (visit,) = federation.visits(Exchange((2,), Message("train", sent)), RNG)
     gaps = [
         (visit.reply.weights["net"][key] - value).double().square().sum()
         for key, value in sent["net"].items()

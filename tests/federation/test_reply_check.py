@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from feddiv.federation.reply_check import Refused, check_reply, message_bytes, reply_bytes
-from feddiv.methods.contract import Declared, Message, Reply
+from feddiv.federation.reply_check import Refused, check_reply
+from feddiv.federation.traffic import message_bytes, reply_bytes
+from feddiv.methods.contract import Declared, Kind, Message, Reply
 
 DECLARED = {
     "histogram": Declared((3,), low=-5, high=5),
@@ -22,7 +23,7 @@ FINE = {
 
 def check(samples: int = 7, **changed: object) -> None:
     reply = Reply(client=1, samples=samples, **{**FINE, **changed})
-    check_reply(reply, DECLARED, ["net"], SENT, size=7)
+    check_reply(reply, Kind(DECLARED), SENT, size=7)
 
 
 def test_what_was_declared_passes_up_to_its_bounds() -> None:
@@ -32,19 +33,20 @@ def test_what_was_declared_passes_up_to_its_bounds() -> None:
 
 
 def test_a_reply_of_somebody_who_did_not_train_has_no_weights() -> None:
-    asked = {"loss": Declared((), metric=True)}
-    check_reply(Reply(1, 7, metrics={"loss": 0.5}), asked, (), SENT, size=7)
+    asked = Kind({"loss": Declared((), metric=True)}, models=())
+    check_reply(Reply(1, 7, metrics={"loss": 0.5}), asked, SENT, size=7)
     trained = Reply(1, 7, FINE["weights"], metrics={"loss": 0.5})
     with pytest.raises(Refused, match=r"holds the models \['net'\] where \[\] were asked for"):
-        check_reply(trained, asked, (), SENT, size=7)
+        check_reply(trained, asked, SENT, size=7)
 
 
 def test_of_several_models_all_have_to_come_back() -> None:
+    both = Kind(models=("a", "b"))
     pair = Message("train", {"a": NET, "b": NET, "neighbour": NET})
-    check_reply(Reply(1, 7, {"a": NET, "b": NET}), {}, ("a", "b"), pair, size=7)
+    check_reply(Reply(1, 7, {"a": NET, "b": NET}), both, pair, size=7)
     for other in ({"a": NET}, {"a": NET, "b": NET, "neighbour": NET}):
         with pytest.raises(Refused, match=r"where \['a', 'b'\] were asked for"):
-            check_reply(Reply(1, 7, other), {}, ("a", "b"), pair, size=7)
+            check_reply(Reply(1, 7, other), both, pair, size=7)
 
 
 def net(**entries: torch.Tensor) -> dict:

@@ -90,7 +90,7 @@ def kept(federation: Simulation, exchange: Exchange) -> list[Visit[Any]]:
     """All outcomes at once; weights are lent to whoever merges them, so they are copied."""
     return [
         replace(visit, reply=replace(visit.reply, weights=copied(visit.reply.weights or {})))
-        for visit in federation.exchange(exchange, RNG)
+        for visit in federation.visits(exchange, RNG)
     ]
 
 
@@ -104,7 +104,7 @@ def assert_same(ours: list[Visit[Any]], theirs: list[Visit[Any]]) -> None:
 
 
 def pids(pool: Workers) -> list[int]:
-    return [hand.process.pid for hand in pool.hands]
+    return [hand.process.pid for hand in pool.workers]
 
 
 def test_the_same_bits_as_in_process(workspace: Workspace, workers: Workers) -> None:
@@ -143,12 +143,12 @@ def test_jobs_in_advance_and_replies_that_wait_for_their_turn(
 ) -> None:
     clients = (0, 1, 2, 2, 1, 2, 1, 2, 1, 2, 0, 1, 2, 2, 1, 2, 1, 1)
     assert_same(visits(workers, kind, clients), visits(InProcess(workspace), "train", clients))
-    assert all(not hand.boxes and not hand.jobs for hand in workers.hands)
+    assert all(not hand.boxes and not hand.jobs for hand in workers.workers)
 
 
 def test_weights_are_lent_until_the_next_reply_is_taken(workers: Workers) -> None:
     exchange = Exchange((2, 0, 1) * 6, Message("train", weights(workers)))
-    for visit in workers.exchange(exchange, RNG):
+    for visit in workers.visits(exchange, RNG):
         before = copied(visit.reply.weights)["net"]
         time.sleep(0.02)  # meanwhile the workers write their next replies
         assert all(torch.equal(before[key], v) for key, v in visit.reply.weights["net"].items())
@@ -160,7 +160,7 @@ def test_a_worker_that_dies_is_replaced_and_its_visit_repeated(
 ) -> None:
     assert_same(visits(workers, f"train die {deaths}"), visits(InProcess(workspace)))
     assert len(list(workspace.method.folder.iterdir())) == deaths
-    assert len(workers.hands) == 2
+    assert len(workers.workers) == 2
 
 
 def test_a_visit_that_kills_three_workers_ends_the_run(
@@ -192,7 +192,7 @@ def test_errors_of_a_client_reach_the_parent(workers: Workers) -> None:
 
 def test_an_exchange_that_is_given_up_leaves_no_work_behind(workers: Workers) -> None:
     exchange = Exchange((0, 1, 2), Message("train slow", weights(workers)))
-    outcomes = workers.exchange(exchange, RNG)
+    outcomes = workers.visits(exchange, RNG)
     next(outcomes)
     outcomes.close()
     assert [visit.reply.client for visit in visits(workers)] == [2, 0, 1]
@@ -212,7 +212,7 @@ def test_a_reply_of_another_size_reaches_those_who_refuse_it(
 def test_a_reply_made_of_a_personal_message(workspace: Workspace, workers: Workers) -> None:
     nets = {name: {"w": torch.full((4096,), value)} for name, value in (("a", 1.0), ("b", 2.0))}
     exchange = Exchange((0,), Message("train swap"), {0: Message("train swap", nets)})
-    (visit,) = workers.exchange(exchange, RNG)
+    (visit,) = workers.visits(exchange, RNG)
     assert visit.reply.weights["b"]["w"][0] == 2
     assert visit.reply.weights["a"]["w"][0] == 1
 
@@ -224,9 +224,9 @@ def test_a_heavy_personal_payload_is_not_sent_in_advance(
     heavy = Message("train names", {}, {"a": np.zeros(100_000)})
     exchange = Exchange((0, 1, 2) * 6, Message("train"), dict.fromkeys((0, 1, 2), heavy))
     watched: list[int] = []
-    for visit in workers.exchange(exchange, RNG):
+    for visit in workers.visits(exchange, RNG):
         assert len(visit.reply.payload["a"]) == 100_000
-        watched += [len(hand.jobs) for hand in workers.hands]
+        watched += [len(hand.jobs) for hand in workers.workers]
     assert max(watched) == 1
 
 
@@ -237,7 +237,7 @@ def test_an_examination_sends_no_memory_back(workspace: Workspace, workers: Work
             federation.accept(client, before)
         federation.commit()
         message = Message("examine", weights(federation))
-        for visit in federation.exchange(Exchange((0, 1, 2), message), RNG):
+        for visit in federation.visits(Exchange((0, 1, 2), message), RNG):
             assert visit.memory == b""
         assert all(federation.memories.get(client) == before for client in (0, 1, 2))
 
@@ -255,7 +255,7 @@ def test_a_pool_that_nobody_closed_does_not_hold_python_up() -> None:
         "from feddiv.config.experiment import load_experiment;"
         "p = prepare(load_experiment('quickstart', {'data.images': 50, 'clients.count': 2}));"
         "pool = w.Workers(p.workspace, 2); from feddiv.core.randomness import Streams;"
-        "pool.evaluate({'net': pool.make_model('net', Streams(0))}); print(len(pool.hands))"
+        "pool.evaluate({'net': pool.make_model('net', Streams(0))}); print(len(pool.workers))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr

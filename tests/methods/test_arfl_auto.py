@@ -176,7 +176,7 @@ def test_a_client_tells_the_mean_cross_entropy_of_its_given_labels(bench: Any) -
         assert reply.metrics == {"loss": pytest.approx((np.log(3) + np.log(2)) / 2)}
         assert reply.weights is None
         assert reply.payload == {}
-        assert arfl.declares(kind, None).keys() == {"loss"}
+        assert arfl.kinds(None)[kind].reply.keys() == {"loss"}
         assert bench.passes == {"plain": 2}
 
 
@@ -187,7 +187,7 @@ def test_a_client_trains_as_in_fedavg(bench: Any) -> None:
         for name in ("arfl_auto", "fedavg")
     )
     assert all(torch.equal(v, theirs.weights["net"][k]) for k, v in mine.weights["net"].items())
-    assert mine.metrics.keys() == bench.method("arfl_auto").declares("train", None).keys()
+    assert mine.metrics.keys() == bench.method("arfl_auto").kinds(None)["train"].reply.keys()
 
 
 def test_a_model_that_says_nothing_finite_ends_the_run(bench: Any) -> None:

@@ -193,7 +193,7 @@ def test_a_client_trains_as_in_fedavg(bench: Any) -> None:
         for name in ("arfl_residual", "fedavg")
     )
     assert all(torch.equal(v, theirs.weights["net"][k]) for k, v in mine.weights["net"].items())
-    declared = bench.method("arfl_residual").declares("train", None)
+    declared = bench.method("arfl_residual").kinds(None)["train"].reply
     assert mine.metrics.keys() == declared.keys() == {"divergence"}
 
 

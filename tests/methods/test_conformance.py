@@ -125,30 +125,34 @@ def test_replies_that_lack_something_or_hold_more_are_refused(
 
     def noted(reply: Reply, *terms: Any) -> None:
         check_reply(reply, *terms)
-        arrived[terms[2].kind] = (reply, *terms)  # the last of each kind: of a usual client
+        arrived[terms[1].kind] = (reply, *terms)  # the last of each kind: of a usual client
 
     monkeypatch.setattr("feddiv.runs.loop.check_reply", noted)
-    feddiv.run(None, world | {"method.name": name}, out=tmp_path / "run", workers=0)
-    trained = {kind for kind, (_, _, models, *_) in arrived.items() if models}
+    run = feddiv.run(None, world | {"method.name": name}, out=tmp_path / "run", workers=0)
+    trained = {name for name, (_, kind, *_) in arrived.items() if kind.models}
     assert "train" in trained
-    for reply, declared, models, *terms in arrived.values():
+    # What a run of the method sends is what it declares: every kind of it, and no other.
+    facts = Facts(tuple("abc"), (WIDTH,), dict(enumerate(SIZES)), True)
+    assert arrived.keys() == run.experiment.build_method().kinds(facts).keys()
+    for reply, kind, *terms in arrived.values():
+        assert terms[0].payload.keys() <= set(kind.message)
         kept = {**reply.payload, **reply.metrics}
-        for entry, field in declared.items():
+        for entry, field in kind.reply.items():
             place = "metrics" if field.metric else "payload"
             less = {key: value for key, value in getattr(reply, place).items() if key != entry}
             without = replace(reply, **{place: less})
             if field.optional:
-                check_reply(without, declared, models, *terms)
+                check_reply(without, kind, *terms)
                 continue
             assert entry in kept
             with pytest.raises(Refused, match=f"{entry} is missing"):
-                check_reply(without, declared, models, *terms)
+                check_reply(without, kind, *terms)
         more = replace(reply, payload={**reply.payload, "labels": np.zeros(3)})
         with pytest.raises(Refused, match="labels was not declared"):
-            check_reply(more, declared, models, *terms)
-        other = replace(reply, weights=None if models else {"net": {}})
+            check_reply(more, kind, *terms)
+        other = replace(reply, weights=None if kind.models else {"net": {}})
         with pytest.raises(Refused, match="were asked for"):
-            check_reply(other, declared, models, *terms)
+            check_reply(other, kind, *terms)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -178,13 +182,11 @@ def test_nothing_that_is_sent_is_per_sample(name: str) -> None:
     method = feddiv.load_experiment("quickstart", {"method.name": name}).build_method()
     classes = tuple("abc")
     few, many = (Facts(classes, (WIDTH,), dict.fromkeys(range(5), size), True) for size in (7, 700))
-    for kind in ("warmup", "train", "bias", "filter", "loss", "opening", "correct"):
-        try:
-            declared = method.declares(kind, few)
-        except (KeyError, ValueError):
-            continue  # a method may know its own kinds of message only
-        assert {key: field.shape for key, field in declared.items()} == {
-            key: field.shape for key, field in method.declares(kind, many).items()
+    declared, of_many = method.kinds(few), method.kinds(many)
+    assert declared.keys() == of_many.keys()
+    for kind, carried in declared.items():
+        assert {key: field.shape for key, field in carried.reply.items()} == {
+            key: field.shape for key, field in of_many[kind].reply.items()
         }
 
 

@@ -84,7 +84,7 @@ def test_either_model_is_averaged_and_half_a_reply_is_not_asked_for() -> None:
     after = method.merge(state, exchange, replies)
     assert {name: net["w"].item() for name, net in after.nets.items()} == {"a": 7.0, "b": 2.0}
     assert method.merge(state, exchange, []) is state
-    assert set(method.returns("warmup")) == set(method.returns("train")) == {"a", "b"}
+    assert {kind.models for kind in method.kinds(None).values()} == {("a", "b")}
 
 
 # The division

@@ -57,7 +57,7 @@ def test_a_round_is_the_weighted_average_of_what_its_clients_learn(
     exchange = method.plan(state, Moment("train", 0), RNG)
     assert exchange is not None
     assert sorted(exchange.clients) == [0, 1, 2]
-    visits = federation.exchange(exchange, RNG)
+    visits = federation.visits(exchange, RNG)
     after = method.merge(state, exchange, (visit.reply for visit in visits))
     learnt = [by_hand(federation, state.net, k, method.options.mixup) for k in range(3)]
     for key, value in after.net.items():
@@ -89,7 +89,9 @@ def test_only_weights_and_their_divergence_are_sent(bench: Any) -> None:
     method = bench.method("fedavg", train__epochs=1)
     outcome = method.visit(bench.sure([0, 1, 2], [0, 1, 1]), None, bench.message(), bench.rng)
     assert outcome.reply.payload == {}
-    assert outcome.reply.metrics.keys() == method.declares("train", None).keys() == {"divergence"}
+    assert (
+        outcome.reply.metrics.keys() == method.kinds(None)["train"].reply.keys() == {"divergence"}
+    )
     assert outcome.reply.samples == 3
     assert outcome.memory is None
 

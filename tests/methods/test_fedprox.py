@@ -73,7 +73,7 @@ def test_the_stronger_the_pull_the_shorter_the_way(bench: Any) -> None:
 
 def test_it_sends_what_fedavg_sends(bench: Any) -> None:
     outcome = visit(bench, "fedprox")
-    declared = bench.method("fedprox").declares("train", None)
+    declared = bench.method("fedprox").kinds(None)["train"].reply
     assert outcome.reply.metrics.keys() == declared.keys() == {"divergence"}
     assert outcome.reply.payload == {}
     assert outcome.memory is None

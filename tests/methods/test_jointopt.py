@@ -112,7 +112,7 @@ def test_a_sample_without_outputs_keeps_its_label() -> None:
 
 
 def test_labels_start_to_move_after_a_tenth_of_the_rounds() -> None:
-    moves = [float(jointopt().tells(Moment("train", turn))["labels_move"]) for turn in range(4)]
+    moves = [float(jointopt().payload(Moment("train", turn))["labels_move"]) for turn in range(4)]
     assert moves == [0, 0, 1, 1]  # of 20 rounds
 
 

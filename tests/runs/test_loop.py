@@ -1,6 +1,6 @@
 """The round loop with a method of a few lines, on the real federation."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from feddiv.methods.contract import (
     Diary,
     Exchange,
     Facts,
+    Kind,
     Message,
     Method,
     MethodOptions,
@@ -91,11 +92,10 @@ class Census(Method[Tally, int]):
     def weights(self, state: Tally) -> Weights:
         return {"net": state.net}
 
-    def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
-        return {"asked": Declared(()), "divergence": Declared((), low=0, metric=True)}
-
-    def returns(self, kind: str) -> Collection[str]:
-        return ()
+    def kinds(self, facts: Facts) -> Mapping[str, Kind]:
+        reply = {"asked": Declared(()), "divergence": Declared((), low=0, metric=True)}
+        names = ("early 0", "early 1", "late 0")
+        return {name: Kind(reply, models=()) for name in names}
 
     def records(self, state: Tally) -> Diary:
         return {"answers": list(state.answers)}

@@ -25,33 +25,33 @@ class Stopped(KeyboardInterrupt):
         self.signal = signal_number
 
 
-class _Door:
+class _Gate:
     """Whether a signal may interrupt now, and the one that waits if not."""
 
     def __init__(self) -> None:
-        self.close()
+        self.reset()
 
-    def close(self) -> None:
-        """Nobody has knocked yet."""
-        self.open, self.knocks = False, 0
+    def reset(self) -> None:
+        """As if no signal had come yet."""
+        self.open, self.received = False, 0
         self.waiting: int | None = None
 
-    def knock(self, number: int, frame: FrameType | None) -> None:
-        """A signal came."""
-        self.knocks += 1
-        if self.open or self.knocks > 1:
+    def receive(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal: interrupt at once where that is allowed, or at the second signal."""
+        self.received += 1
+        if self.open or self.received > 1:
             self.waiting = None
             raise Stopped(number)
         self.waiting = number
 
-    def answer(self) -> None:
-        """Take the signal that waits, if one does."""
+    def release(self) -> None:
+        """Interrupt now if a signal waits."""
         if self.waiting is not None:
             number, self.waiting = self.waiting, None
             raise Stopped(number)
 
 
-_door = _Door()
+_gate = _Gate()
 
 
 @contextmanager
@@ -63,27 +63,27 @@ def handled() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, _door.knock) for number in SIGNALS}
-    was_open = _door.open  # a block inside a block
-    _door.close()
+    before = {number: signal.signal(number, _gate.receive) for number in SIGNALS}
+    was_open = _gate.open  # a block inside a block
+    _gate.reset()
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        _door.open = was_open
-    _door.answer()
+        _gate.open = was_open
+    _gate.release()
 
 
 @contextmanager
 def allowed() -> Iterator[None]:
     """Inside the block `Stopped` may be raised at any point."""
-    before, _door.open = _door.open, True
+    before, _gate.open = _gate.open, True
     try:
-        _door.answer()
+        _gate.release()
         yield
     finally:
-        _door.open = before
+        _gate.open = before
 
 
 def left_to_parent() -> None:

@@ -1,8 +1,8 @@
-"""What is worth saying while data is made ready."""
+"""Whoever wants to hear how data is made ready."""
 
 
 class DataWatcher:
-    """Somebody who is told; this one does not care."""
+    """Hears of the data; this one does nothing about it."""
 
     def note(self, line: str) -> None:
         """One line about the data that its owner should know."""

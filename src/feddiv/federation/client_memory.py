@@ -1,8 +1,7 @@
-"""What simulated clients remember: one compact store for all of them.
+"""What simulated clients remember, whatever the method keeps: one record of bytes for each.
 
-A client's memory is a record of bytes in one arena, whatever the method keeps in it, so ten
-thousand clients are two index arrays and not ten thousand objects. Nets that a method keeps per
-client are too big for that: they are files, one per client and visit, and the record names them.
+Nets that a method keeps per client are too big for that: they are files, one per client and visit,
+and the record names them.
 """
 
 from collections.abc import Mapping
@@ -11,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from feddiv.core.arrays import StateDict
 from feddiv.core.files import load_tensors, save_tensors, tensors_hash
@@ -81,17 +79,12 @@ class MemoryStore:
     """Records by client. What is staged counts only after `commit`, when its exchange is over."""
 
     def __init__(self) -> None:
-        self._arena = np.zeros(0, np.uint8)
-        self._places = np.zeros((0, 3), np.int64)  # per client: start, length, room
-        self._used = 0  # bytes of the arena that were ever given away
+        self._records: dict[int, bytes] = {}
         self._staged: dict[int, bytes] = {}
 
     def get(self, client: int) -> bytes | None:
-        """The client's record as of the last commit."""
-        if not 0 <= client < len(self._places) or not self._places[client, 1]:
-            return None
-        start, length, _ = self._places[client]
-        return self._arena[start : start + length].tobytes()
+        """The client's record as of the last commit; None where it remembers nothing."""
+        return self._records.get(client) or None
 
     def stage(self, client: int, record: bytes) -> None:
         """Remember this from the next commit on."""
@@ -99,56 +92,33 @@ class MemoryStore:
 
     def commit(self) -> None:
         """The exchange is over: what was staged holds."""
-        for client, record in self._staged.items():
-            self._put(client, record)
-        self._staged.clear()
+        self._records |= self._staged
+        self._staged = {}
 
     def discard(self) -> None:
         """The exchange is given up: what was staged never was."""
-        self._staged.clear()
-
-    def _put(self, client: int, record: bytes) -> None:
-        if client >= len(self._places):
-            more = max(client + 1 - len(self._places), len(self._places))
-            self._places = np.concatenate([self._places, np.zeros((more, 3), np.int64)])
-        if len(record) > self._places[client, 2]:
-            self._places[client] = (self._room(client, len(record)), 0, len(record))
-        start = int(self._places[client, 0])
-        self._arena[start : start + len(record)] = np.frombuffer(record, np.uint8)
-        self._places[client, 1] = len(record)
-
-    def _room(self, client: int, length: int) -> int:
-        """Where `length` bytes are free; when half of the arena is waste it is packed anew."""
-        self._places[client] = 0
-        live = int(self._places[:, 2].sum())
-        if self._used + length > len(self._arena):
-            old, places = self._arena, self._places
-            self._arena = np.zeros(max(2 * (live + length), 1 << 16), np.uint8)
-            self._used = 0
-            for place in places[places[:, 2] > 0]:
-                self._arena[self._used : self._used + place[2]] = old[
-                    place[0] : place[0] + place[2]
-                ]
-                self._used += int(place[2])
-            starts = np.cumsum(places[:, 2]) - places[:, 2]
-            places[:, 0] = np.where(places[:, 2] > 0, starts, 0)
-        start, self._used = self._used, self._used + length
-        return start
+        self._staged = {}
 
     def tensors(self) -> Tensors:
-        """The committed store as two tensors, for a checkpoint."""
-        return {
-            ARENA: torch.from_numpy(self._arena[: self._used].copy()),
-            PLACES: torch.from_numpy(self._places.copy()),
-        }
+        """The committed records one after the other, and per client where its own lies."""
+        places = np.zeros((max(self._records, default=-1) + 1, 3), np.int64)  # start, length, room
+        start = 0
+        for client, record in self._records.items():
+            places[client] = (start, len(record), len(record))
+            start += len(record)
+        arena = np.frombuffer(bytearray().join(self._records.values()), np.uint8)
+        return {ARENA: torch.from_numpy(arena), PLACES: torch.from_numpy(places)}
 
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+    def restore(self, tensors: Mapping[str, torch.Tensor]) -> None:
         """Become the store that was saved."""
-        self._arena = tensors[ARENA].numpy().copy()
-        self._places = tensors[PLACES].numpy().copy()
-        self._used = len(self._arena)
-        self._staged.clear()
+        arena, places = tensors[ARENA].numpy(), tensors[PLACES].numpy()
+        self._records = {
+            client: arena[start : start + length].tobytes()
+            for client, (start, length, _) in enumerate(places.tolist())
+            if length
+        }
+        self._staged = {}
 
     def clients(self) -> list[int]:
         """Those who remember something."""
-        return [int(client) for client in np.flatnonzero(self._places[:, 1])]
+        return sorted(client for client, record in self._records.items() if record)

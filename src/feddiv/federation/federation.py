@@ -1,8 +1,9 @@
 """What the round loop asks of a federation."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,66 +45,90 @@ class Totals:
         return Confusion(self.caught, false, missed, self.samples - self.wrong - false)
 
 
-class Federation(Protocol):
-    """Clients that can be asked; the memory of each is kept by whoever holds the client."""
+class Federation(ABC):
+    """Clients that can be visited; the memory of each is kept by whoever holds the client.
+
+    What a federation has to do itself is abstract. The rest are defaults for clients that are all
+    there from the start and always answer; where clients can be lost, `enough`, `mark`, `rewind`
+    and `regroup` let a turn be repeated.
+    """
 
     @property
+    @abstractmethod
     def facts(self) -> Facts:
         """The hello exchange: classes, shapes, clients and their sizes."""
 
-    def newcomers(self) -> dict[int, int]:
-        """Sizes of clients that have joined since this was last asked; they are in `facts` now."""
-
+    @abstractmethod
     def make_model(self, name: str, rng: Streams) -> StateDict:
         """Freshly initialised weights."""
 
-    def exchange(self, exchange: Exchange, rng: Streams) -> Iterator[Visit[Any] | Absence]:
-        """Outcomes in the order of the exchange's clients; a client left out did not answer."""
+    @abstractmethod
+    def visits(self, exchange: Exchange, rng: Streams) -> Iterator[Visit[Any] | Absence]:
+        """The clients' work: outcomes in the order of the exchange's clients.
 
+        A client that is left out did not answer.
+        """
+
+    @abstractmethod
     def accept(self, client: int, memory: Any) -> None:
         """The reply was taken: this is the client's memory once the exchange is over."""
 
     def refuse(self, client: int, reason: str) -> str:
         """The reply was not taken, and why; how to put it in the journal."""
+        return reason
 
+    @abstractmethod
     def commit(self) -> None:
         """The exchange is over: memories that were accepted hold from now on."""
 
+    @abstractmethod
     def discard(self) -> None:
         """The exchange is given up: memories that were accepted in it are forgotten."""
 
+    def newcomers(self) -> dict[int, int]:
+        """Sizes of clients that have joined since this was last asked; they are in `facts` now."""
+        return {}
+
     def enough(self, answered: int, asked: int) -> bool:
         """Whether a round counts in which so many of those asked have answered."""
+        return True
 
     def mark(self) -> Any:
         """A turn begins or has ended: `save` saves this point, and `rewind` comes back to it.
 
         None where no turn is ever given up: then `save` saves the last commit.
         """
+        return None
 
     def rewind(self, mark: Any) -> None:
-        """The turn is given up: everybody as at the mark."""
+        """The turn is given up: everybody as at the mark. Only where `enough` may say no."""
+        raise NotImplementedError("here every round counts")
 
     def regroup(self, failures: int) -> None:
         """Wait until the turn that failed so often may go better; `TooFew` if there is no hope."""
+        raise NotImplementedError("here every round counts")
 
+    @abstractmethod
     def evaluate(self, weights: Weights) -> npt.NDArray[np.float32]:
         """Logits [N, C] of the global model on the test samples."""
 
+    @abstractmethod
     def assess(self, message: Message, rng: Streams) -> Iterator[tuple[int, Assessment | Totals]]:
-        """Every reachable client's opinion of its own labels; only in simulation it comes to light.
-
-        Elsewhere it stays with the client, and its totals are told.
+        """Every reachable client's opinion of its own labels, or where that stays with the client,
+        its totals: only simulated clients show theirs.
         """
 
+    @abstractmethod
     def save(self) -> Tensors:
         """What the loop's checkpoint has to hold of the clients, as of the last mark or commit."""
 
+    @abstractmethod
     def restore(self, tensors: Tensors) -> None:
         """Go on from what was saved."""
 
     def files(self) -> list[str]:
         """Names of the files that hold nets which clients keep, as of the last commit."""
+        return []
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - nothing to do is the default
         """Let go of processes and connections."""

@@ -9,14 +9,15 @@ import numpy.typing as npt
 from feddiv.core.arrays import Weights
 from feddiv.core.interrupts import allowed
 from feddiv.core.randomness import Streams
-from feddiv.federation.simulation import Simulation, make_visit
+from feddiv.federation.simulation import Simulation
+from feddiv.federation.visit import make_visit
 from feddiv.methods.contract import Assessment, Exchange, Message, Visit
 
 
 class InProcess(Simulation):
     """An oracle for the faster federations: no queue, no second process, no second thread."""
 
-    def exchange(self, exchange: Exchange, rng: Streams) -> Iterator[Visit[Any]]:
+    def visits(self, exchange: Exchange, rng: Streams) -> Iterator[Visit[Any]]:
         """Visit the clients of the exchange in its order."""
         for id in exchange.clients:
             message, record = exchange.to(id), self.memories.get(id)

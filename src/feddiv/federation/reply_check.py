@@ -1,39 +1,33 @@
-"""What crosses the network: checked against what the method declared, and counted."""
+"""Whether a reply may be merged: it is checked against what the method declared."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 import numpy as np
 
 from feddiv.core.arrays import Weights
-from feddiv.methods.contract import Declared, Message, Reply
+from feddiv.methods.contract import Declared, Kind, Message, Reply
 
 
 class Refused(Exception):
     """A reply that may not be merged, and why."""
 
 
-def check_reply(
-    reply: Reply,
-    declared: Mapping[str, Declared],
-    models: Collection[str],
-    sent: Message,
-    size: int,
-) -> None:
-    """Refuse a reply that lacks what was declared, holds anything else, or breaks its bounds.
+def check_reply(reply: Reply, kind: Kind, sent: Message, size: int) -> None:
+    """Refuse a reply that lacks what its kind declares, holds anything else, or breaks its bounds.
 
-    `models` are those that it has to hold, as they were `sent` but for their numbers.
+    Its models have to be as they were `sent`, but for their numbers; `size` is the client's n_k.
     """
     if reply.samples != size:
         raise Refused(f"says it has {reply.samples} samples, said {size} at the start")
     for metric, entries in ((False, reply.payload), (True, reply.metrics)):
         for name, value in entries.items():
-            if name not in declared or declared[name].metric != metric:
+            if name not in kind.reply or kind.reply[name].metric != metric:
                 raise Refused(f"{name} was not declared")
-            _check_entry(name, value, declared[name])
-    for name, field in declared.items():
+            _check_entry(name, value, kind.reply[name])
+    for name, field in kind.reply.items():
         if not field.optional and name not in (reply.metrics if field.metric else reply.payload):
             raise Refused(f"{name} is missing")
-    _check_weights(reply.weights or {}, models, sent.weights)
+    _check_weights(reply.weights or {}, kind.models, sent.weights)
 
 
 def _check_entry(name: str, said: object, field: Declared) -> None:
@@ -62,22 +56,3 @@ def _check_weights(weights: Weights, models: Collection[str], sent: Weights) -> 
             # A sum is finite only if all its terms are, and is found in one pass; it may overflow.
             if not value.sum().isfinite() and not value.isfinite().all():
                 raise Refused(f"{model}.{key} is not finite")
-
-
-def message_bytes(message: Message) -> int:
-    """Bytes of a message on the way down."""
-    return _weights_bytes(message.weights) + _payload_bytes(message.payload)
-
-
-def reply_bytes(reply: Reply) -> int:
-    """Bytes of a reply on the way up; n_k and each metric count 8."""
-    weights = _weights_bytes(reply.weights) if reply.weights is not None else 0
-    return weights + _payload_bytes(reply.payload) + 8 * (1 + len(reply.metrics))
-
-
-def _weights_bytes(weights: Weights) -> int:
-    return sum(v.numel() * v.element_size() for state in weights.values() for v in state.values())
-
-
-def _payload_bytes(payload: Mapping[str, np.ndarray]) -> int:
-    return sum(np.asarray(value).nbytes for value in payload.values())

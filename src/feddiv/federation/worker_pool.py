@@ -80,7 +80,7 @@ class Job:
 
 
 @dataclass(eq=False)
-class Hand:
+class WorkerHandle:
     """The parent's grip on one worker.
 
     A mailbox belongs to a job from when it is handed out until its reply has been merged, or
@@ -108,7 +108,7 @@ class Outcome:
     answer: Answer
     weights: Weights | None
     memory: bytes
-    lender: Hand | None = None
+    lender: WorkerHandle | None = None
 
 
 class Workers(Simulation):
@@ -117,7 +117,7 @@ class Workers(Simulation):
     def __init__(self, workspace: Workspace, count: int, folder: Path | None = None) -> None:
         super().__init__(workspace, folder)
         self.count = count
-        self.hands: list[Hand] = []
+        self.workers: list[WorkerHandle] = []
         self.board = SharedArea(0)
         self.letter = Letter(0, "", {}, ())
         self.packed_letter = b""
@@ -125,7 +125,7 @@ class Workers(Simulation):
 
     # What the loop asks for
 
-    def exchange(self, exchange: Exchange, rng: Streams) -> Iterator[Visit[Any]]:
+    def visits(self, exchange: Exchange, rng: Streams) -> Iterator[Visit[Any]]:
         """Visit the clients of the exchange; outcomes come in its order."""
         self._post(exchange.message, list(exchange.personal.values()))
         jobs = [
@@ -168,11 +168,11 @@ class Workers(Simulation):
     def close(self) -> None:
         """End all workers."""
         atexit.unregister(self.close)
-        for hand in self.hands:
-            hand.process.kill()
-        for hand in self.hands:
-            _end(hand)
-        self.hands = []
+        for worker in self.workers:
+            worker.process.kill()
+        for worker in self.workers:
+            _end(worker)
+        self.workers = []
 
     # Letters
 
@@ -180,7 +180,7 @@ class Workers(Simulation):
         """Put a message on the board, after making the areas as large as it and replies need."""
         size = room_for(message.weights)
         mailbox = max([size, *(room_for(other.weights) for other in personal)])
-        if size > self.board.size or mailbox > self.room or not self.hands:
+        if size > self.board.size or mailbox > self.room or not self.workers:
             self.close()  # workers know only the areas that they were forked with
             atexit.register(self.close)  # before multiprocessing's own, which asks and waits
             self.board = SharedArea(max(size, self.board.size))
@@ -188,7 +188,7 @@ class Workers(Simulation):
             gc.collect()
             gc.freeze()  # so that no worker's collector touches, and thereby copies, our pages
             for _ in range(self.count):
-                self.hands.append(self._hired())
+                self.workers.append(self._start_worker())
             gc.unfreeze()
         layout = self.board.write(message.weights)
         self.letter = Letter(self.letter.serial + 1, message.kind, message.payload, layout)
@@ -196,17 +196,17 @@ class Workers(Simulation):
 
     # Processes
 
-    def _hired(self) -> Hand:
+    def _start_worker(self) -> WorkerHandle:
         """A new worker process."""
         context = multiprocessing.get_context("fork")
         ours, theirs = context.Pipe()
         mailboxes = tuple(SharedArea(self.room) for _ in range(MAILBOXES))
         worker = Worker(self.workspace, self.records, self.board, mailboxes)
-        others = [*(hand.connection for hand in self.hands), ours]
+        others = [*(worker.connection for worker in self.workers), ours]
         process = context.Process(target=_live, args=(worker, theirs, others), daemon=True)
         process.start()
         theirs.close()
-        return Hand(process, ours, mailboxes)
+        return WorkerHandle(process, ours, mailboxes)
 
     # Jobs
 
@@ -216,7 +216,7 @@ class Workers(Simulation):
         turn = 0
         try:
             while turn < len(jobs):
-                self._hand_out(jobs, todo, done, turn)
+                self._give_work(jobs, todo, done, turn)
                 if turn in done:
                     outcome = done.pop(turn)
                     raise_error(outcome.answer, jobs[turn].where)
@@ -225,83 +225,83 @@ class Workers(Simulation):
                         del outcome.lender.boxes[turn]
                     turn += 1
                     continue
-                busy = [hand.connection for hand in self.hands if hand.jobs]
+                busy = [worker.connection for worker in self.workers if worker.jobs]
                 if not busy:  # all were found dead, and replaced
                     continue
                 with allowed():  # nothing here is half done: replies that are in are in `done`
                     ready = wait(busy)
-                for place, hand in enumerate(self.hands):
-                    if hand.connection in ready and hand.jobs:
+                for place, worker in enumerate(self.workers):
+                    if worker.connection in ready and worker.jobs:
                         try:
-                            done[hand.jobs[0]] = _received(hand)
-                            hand.jobs.popleft()
+                            done[worker.jobs[0]] = _received(worker)
+                            worker.jobs.popleft()
                         except (EOFError, OSError):
-                            self._bury(place, jobs, todo)
+                            self._replace_dead(place, jobs, todo)
         finally:
-            if any(hand.jobs for hand in self.hands):
+            if any(worker.jobs for worker in self.workers):
                 self.close()  # given up: what they are doing is of no use any more
-            for hand in self.hands:
-                hand.boxes.clear()
+            for worker in self.workers:
+                worker.boxes.clear()
 
-    def _hand_out(
+    def _give_work(
         self, jobs: Sequence[Job], todo: "deque[int]", done: dict[int, Outcome], turn: int
     ) -> None:
         """Give work to whoever has none and, while there is much of it, one job in advance."""
-        for place, hand in enumerate(self.hands):
+        for place, worker in enumerate(self.workers):
             if not todo or todo[0] >= turn + AHEAD * self.count:
                 return
-            if hand.jobs and not self._in_advance(hand, len(todo)):
+            if worker.jobs and not self._in_advance(worker, len(todo)):
                 continue
-            if hand.free is None:
-                if hand.jobs:
+            if worker.free is None:
+                if worker.jobs:
                     continue  # soon one of its replies will be merged
-                _make_room(hand, done)
-            message = self._packed(hand, jobs[todo[0]])
-            if hand.jobs and len(message) > LIGHT:
+                _make_room(worker, done)
+            message = self._packed(worker, jobs[todo[0]])
+            if worker.jobs and len(message) > LIGHT:
                 continue  # a full pipe would make us wait for one that may be waiting for us
-            if not self._handed(hand, message, todo.popleft()):
-                self._bury(place, jobs, todo)
+            if not self._give(worker, message, todo.popleft()):
+                self._replace_dead(place, jobs, todo)
 
-    def _in_advance(self, hand: Hand, left: int) -> bool:
+    def _in_advance(self, worker: WorkerHandle, left: int) -> bool:
         """Whether a worker that has a job may be given one more, if it is light.
 
         Near the end it might wait behind a slow one while others idle.
         """
-        return len(hand.jobs) < MAILBOXES and left > MAILBOXES * self.count
+        return len(worker.jobs) < MAILBOXES and left > MAILBOXES * self.count
 
-    def _packed(self, hand: Hand, job: Job) -> bytes:
+    def _packed(self, worker: WorkerHandle, job: Job) -> bytes:
         """The whole message that gives this worker the job; personal weights go to its mailbox."""
-        box = hand.free
+        box = worker.free
         assert box is not None
         task = replace(job.task, mailbox=box)
         if job.personal is not None:
-            layout = hand.mailboxes[box].write(job.personal.weights)
+            layout = worker.mailboxes[box].write(job.personal.weights)
             letter = Letter(0, job.personal.kind, job.personal.payload, layout)
             task = replace(task, personal=letter)
-        packed = b"" if hand.letter == self.letter.serial else self.packed_letter
+        packed = b"" if worker.letter == self.letter.serial else self.packed_letter
         return joined(packed, pack(task), self.memories.get(task.rng.client) or b"")
 
-    def _handed(self, hand: Hand, message: bytes, number: int) -> bool:
+    def _give(self, worker: WorkerHandle, message: bytes, number: int) -> bool:
         """Give a worker a job; False where there is nobody to take it."""
-        assert hand.free is not None
-        hand.boxes[number] = hand.free
-        hand.jobs.append(number)
+        assert worker.free is not None
+        worker.boxes[number] = worker.free
+        worker.jobs.append(number)
         try:
-            hand.connection.send_bytes(message)
+            worker.connection.send_bytes(message)
         except OSError:
             return False
-        hand.letter = self.letter.serial
+        worker.letter = self.letter.serial
         return True
 
-    def _bury(self, place: int, jobs: Sequence[Job], todo: "deque[int]") -> None:
+    def _replace_dead(self, place: int, jobs: Sequence[Job], todo: "deque[int]") -> None:
         """Replace a worker that died, and put its jobs back in front."""
-        hand = self.hands[place]
-        _end(hand)
-        job = jobs[hand.jobs[0]]
+        worker = self.workers[place]
+        _end(worker)
+        job = jobs[worker.jobs[0]]
         job.deaths += 1
-        job.cause = _cause_of_death(hand.process.exitcode)
-        todo.extendleft(reversed(hand.jobs))
-        self.hands[place] = self._hired()
+        job.cause = _cause_of_death(worker.process.exitcode)
+        todo.extendleft(reversed(worker.jobs))
+        self.workers[place] = self._start_worker()
         if job.deaths == ATTEMPTS:
             raise WorkerLost(f"{job.where} killed its worker {ATTEMPTS} times ({job.cause})")
 
@@ -312,32 +312,32 @@ def _live(worker: Worker, connection: Connection, others: Sequence[Connection]) 
     work(worker, connection)
 
 
-def _received(hand: Hand) -> Outcome:
-    packed, memory = split(hand.connection.recv_bytes())
+def _received(worker: WorkerHandle) -> Outcome:
+    packed, memory = split(worker.connection.recv_bytes())
     answer: Answer = unpack(Answer, packed)
-    number = hand.jobs[0]
+    number = worker.jobs[0]
     if answer.layout is None:
-        del hand.boxes[number]
+        del worker.boxes[number]
         return Outcome(answer, answer.weights, memory)
-    weights = hand.mailboxes[hand.boxes[number]].read(answer.layout)
-    return Outcome(answer, weights, memory, hand)
+    weights = worker.mailboxes[worker.boxes[number]].read(answer.layout)
+    return Outcome(answer, weights, memory, worker)
 
 
-def _make_room(hand: Hand, done: Mapping[int, Outcome]) -> None:
+def _make_room(worker: WorkerHandle, done: Mapping[int, Outcome]) -> None:
     """Empty a mailbox: its reply will have to wait for its turn elsewhere."""
-    number = next(iter(hand.boxes))
+    number = next(iter(worker.boxes))
     outcome = done[number]
     assert outcome.weights is not None
     outcome.weights, outcome.lender = copied(outcome.weights), None
-    del hand.boxes[number]
+    del worker.boxes[number]
 
 
-def _end(hand: Hand) -> None:
+def _end(worker: WorkerHandle) -> None:
     with suppress(OSError):
-        hand.connection.close()
-    if hand.process.is_alive():
-        hand.process.kill()
-    hand.process.join()
+        worker.connection.close()
+    if worker.process.is_alive():
+        worker.process.kill()
+    worker.process.join()
 
 
 def _cause_of_death(code: int | None) -> str:

@@ -1,4 +1,4 @@
-"""A worker process: it makes visits, evaluates and assesses as it is told, one task at a time."""
+"""A worker process: it makes visits, evaluates and assesses as it is asked, one task at a time."""
 
 import os
 import sys
@@ -18,13 +18,13 @@ from feddiv.core.randomness import Streams
 from feddiv.core.trees import pack, unpack
 from feddiv.federation.client_memory import MemoryRecords
 from feddiv.federation.shared_memory import Layout, SharedArea, room_for
-from feddiv.federation.simulation import make_visit
+from feddiv.federation.visit import make_visit
 from feddiv.federation.workspace import Workspace
 from feddiv.learning.average import copied
 from feddiv.methods.contract import Assessment, Message, Reply
 
 # Errors that mean something to a user keep their class on the way to the parent.
-TOLD = {kind.__name__: kind for kind in (Diverged, UserError)}
+USER_ERRORS = {kind.__name__: kind for kind in (Diverged, UserError)}
 
 
 class WorkerError(RuntimeError):
@@ -99,7 +99,7 @@ class Worker:
             return self._done(task, record)
         except Exception as problem:
             name = type(problem).__name__
-            reason = str(problem) if name in TOLD else traceback.format_exc()
+            reason = str(problem) if name in USER_ERRORS else traceback.format_exc()
             return Answer(error=name, reason=reason), b""
 
     def _done(self, task: WorkerTask, record: bytes | None) -> tuple[Answer, bytes]:
@@ -151,9 +151,9 @@ def split(message: bytes) -> list[bytes]:
 def raise_error(answer: Answer, where: str) -> None:
     """The error of a worker, in the parent."""
     if answer.error is not None:
-        told: Mapping[str, type[Exception]] = TOLD
-        if answer.error in told:
-            raise told[answer.error](answer.reason)
+        known: Mapping[str, type[Exception]] = USER_ERRORS
+        if answer.error in known:
+            raise known[answer.error](answer.reason)
         raise WorkerError(f"{where}: {answer.error} in a worker\n{answer.reason}")
 
 

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from feddiv.config.experiment import Experiment
 from feddiv.core.arrays import StateDict, Weights
 from feddiv.core.randomness import Streams
 from feddiv.data import Dataset, Draw, client_samples, held_out_samples
@@ -16,7 +17,7 @@ from feddiv.methods.common import copy_of
 from feddiv.methods.contract import Client, Method
 from feddiv.nets import ModelOptions
 from feddiv.nets.build import build_net
-from feddiv.nets.compute import Precision, set_up
+from feddiv.nets.compute import Precision, find_device, set_up
 from feddiv.nets.net import Build
 
 
@@ -43,6 +44,26 @@ class Workspace:
         # A net that the caller brings knows its own shape.
         self._build: Build | None = None if factory is None else lambda shape, classes: factory()
         self._nets: dict[str, nn.Module] = {}
+
+    @classmethod
+    def of(
+        cls,
+        experiment: Experiment,
+        dataset: Dataset,
+        draw: Draw,
+        net: Callable[[], nn.Module] | None = None,
+    ) -> "Workspace":
+        """For the clients of an experiment; `net` makes a net that the caller brings."""
+        return cls(
+            experiment.build_method(),
+            dataset,
+            draw,
+            experiment.model,
+            device=find_device(experiment.device),
+            precision=experiment.precision,
+            compiled=experiment.compile,
+            factory=net,
+        )
 
     def make_model(self, name: str, rng: Streams) -> StateDict:
         """Weights as the net's own initialisers draw them, or those it starts from.

@@ -25,7 +25,7 @@ from feddiv.core.errors import TooFew
 from feddiv.core.interrupts import allowed
 from feddiv.core.randomness import Streams
 from feddiv.core.trees import Tensors
-from feddiv.federation.federation import Absence, Totals
+from feddiv.federation.federation import Absence, Federation, Totals
 from feddiv.federation.reply_check import Refused, check_reply
 from feddiv.federation.workspace import Workspace
 from feddiv.flower.records import SiteTask, VisitAddress, message_records, weight_records
@@ -35,8 +35,8 @@ from feddiv.flower.seats import (
     Seat,
     Seats,
     Transient,
+    audit_kind,
     reply_in,
-    told_of_an_audit,
 )
 from feddiv.methods.contract import Assessment, Exchange, Facts, Message, Visit
 
@@ -61,7 +61,7 @@ class Network(Protocol):
         """Answers to these messages that have come."""
 
 
-class FlowerFederation:
+class FlowerFederation(Federation):
     """Sites that are reached through a Grid. `run` tells this run's memories from others'.
 
     A site has `greeting` seconds to answer hello. The first model that is made begins with the
@@ -196,7 +196,7 @@ class FlowerFederation:
 
     # Exchanges
 
-    def exchange(self, exchange: Exchange, rng: Streams) -> Iterator[Visit[Any] | Absence]:
+    def visits(self, exchange: Exchange, rng: Streams) -> Iterator[Visit[Any] | Absence]:
         """Ask everybody at once; take the answers in the plan's order."""
         nodes = {client: node for node, client in self.seats.nodes.items()}
         online = {node.id for node in self._nodes()}
@@ -276,7 +276,7 @@ class FlowerFederation:
         self._staged[client] = memory
 
     def refuse(self, client: int, reason: str) -> str:
-        """The reply was not taken: the operator is told by whom it is."""
+        """The reply was not taken: the operator's line names the site."""
         line = f"{self.seats.name(client)}: refused: {reason}"
         self.tell(line)
         return line
@@ -347,13 +347,13 @@ class FlowerFederation:
         """Every site writes its label audit; what it says of it here are counts."""
         facts = self.facts
         exchange = Exchange(tuple(facts.sizes), replace(message, kind=ASSESS))
-        for visit in self.exchange(exchange, rng):
+        for visit in self.visits(exchange, rng):
             if isinstance(visit, Absence):
-                continue  # it was told of
+                continue  # the operator knows already
             reply = visit.reply
             size = facts.sizes[reply.client]
             try:
-                check_reply(reply, told_of_an_audit(size), (), exchange.message, size)
+                check_reply(reply, audit_kind(size), exchange.message, size)
             except Refused as reason:
                 self.tell(f"no label audit: {self.seats.name(reply.client)}: {reason}")
                 continue
@@ -378,10 +378,3 @@ class FlowerFederation:
         self.seats.by_key = {seat["key"]: Seat(**seat) for seat in content["seats"]}
         self._saved = [{int(c): version for c, version in pairs} for pairs in content["saved"]]
         self.versions = self._marked = self._saved[-1]
-
-    def files(self) -> list[str]:
-        """None: nets that clients keep are at the sites."""
-        return []
-
-    def close(self) -> None:
-        """Nothing to let go of: the Grid is its owner's."""

@@ -10,7 +10,7 @@ from flwr.app import Message
 from feddiv.core.terminal import shown
 from feddiv.federation.reply_check import Refused
 from feddiv.flower.records import LONGEST, VisitAddress, read_reply
-from feddiv.methods.contract import Declared, Reply
+from feddiv.methods.contract import Declared, Kind, Reply
 
 MOST_CLIENTS = 1_000_000
 
@@ -138,10 +138,10 @@ class Seats:
         return fresh
 
 
-def told_of_an_audit(size: int) -> dict[str, Declared]:
-    """What a site tells of its label audit."""
+def audit_kind(size: int) -> Kind:
+    """What a site says of its label audit: counts."""
     count = Declared((), low=0.0, high=float(size), optional=True, metric=True)
-    return {"flagged": count, "wrong": count, "caught": count}
+    return Kind({"flagged": count, "wrong": count, "caught": count}, models=())
 
 
 def reply_in(answer: Message | str, expected: VisitAddress) -> Reply:

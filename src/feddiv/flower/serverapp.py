@@ -31,7 +31,7 @@ OURS = (
     "resume",
     "settings",
 )  # keys of the run config that are no settings
-LIFE = ("out", "resume")  # of these, what says where, and not what
+WHERE = ("out", "resume")  # of these, those that say where a run is, not what it is
 IMPLIED = {"federation.name": "flower"}
 EXPECTED = (UserError, TooFew, Diverged)  # what a run may end with and its operator can mend
 
@@ -61,11 +61,11 @@ def _served(grid: Grid, run: Mapping[str, Any], watcher: "Lines") -> Run:
     folder = Path(out).expanduser()
     carrier = on_grid(grid, watcher)
     if run.get("resume"):
-        told = {key: each for key, each in run.items() if key not in LIFE and each != ""}
+        given = {key: each for key, each in run.items() if key not in WHERE and each != ""}
         # Settings are changes of what was begun, unless they come with an experiment.
-        if told and not {"config", "preset"} & told.keys():
-            told["config"] = str(folder / "config.toml")
-        wanted = experiment_of(told) if told else None
+        if given and not {"config", "preset"} & given.keys():
+            given["config"] = str(folder / "config.toml")
+        wanted = experiment_of(given) if given else None
         result = resume_experiment(folder, watcher, carrier=carrier, wanted=wanted)
     else:
         place = RunFolder(folder, again="resume=true in the run config")

@@ -20,7 +20,7 @@ from feddiv.core.randomness import Streams
 from feddiv.data.classes import UnknownClass
 from feddiv.federation.client_memory import MemoryRecords
 from feddiv.federation.reply_check import Refused
-from feddiv.federation.simulation import make_visit
+from feddiv.federation.visit import make_visit
 from feddiv.federation.workspace import Workspace
 from feddiv.flower.federation import ASSESS, HELLO
 from feddiv.flower.records import (
@@ -34,7 +34,6 @@ from feddiv.flower.records import (
 from feddiv.flower.seats import MOST_CLIENTS
 from feddiv.flower.site_data import Held, SiteData
 from feddiv.methods.contract import Assessment, Message, Reply
-from feddiv.nets.compute import find_device
 from feddiv.presets import toml_tree
 
 TOKEN = re.compile(r"[0-9a-f]{8,64}")
@@ -89,7 +88,7 @@ class Site:
             return reply_records(address, Reply(address.client, samples, metrics=metrics))
         if loaded.client != address.client:
             raise UserError(f"is client {loaded.client} and was asked as client {address.client}")
-        workspace = _workspace(experiment, loaded, self.net)
+        workspace = Workspace.of(experiment, loaded.dataset, loaded.draw, self.net)
         # By client too: nodes that share a folder by mistake must not share a memory.
         kept = self.folder / "runs" / address.run / str(loaded.client)
         memory = SiteMemory(kept, workspace.method.Memory)
@@ -137,21 +136,6 @@ class Site:
 def say(line: str) -> None:
     """A line in the log of the site's SuperNode."""
     print(f"feddiv: {line}", flush=True)
-
-
-def _workspace(
-    experiment: Experiment, loaded: Held, net: Callable[[], nn.Module] | None
-) -> Workspace:
-    return Workspace(
-        experiment.build_method(),
-        loaded.dataset,
-        loaded.draw,
-        experiment.model,
-        device=find_device(experiment.device),
-        precision=experiment.precision,
-        compiled=experiment.compile,
-        factory=net,
-    )
 
 
 class SiteMemory:

@@ -38,7 +38,7 @@ class Mixture:
         return np.log(self.weights)[:, None] + log_density
 
     def p_clean(self, values: Array, *, monotone: bool = False) -> Array:
-        """Posterior of the clean component, [n].
+        """Posterior of the clean component, p(clean) [n] (Eq. 6).
 
         When the variances differ, a Gaussian posterior turns round in one tail. `monotone` holds
         it at its turning point, keeps it at least 1/2 below the clean mean and below 1/2 above
@@ -119,15 +119,20 @@ def fit_mixture(
         raise ValueError("a mixture needs at least one value: got none")
     mixture, previous = start, -np.inf
     for _ in range(steps or 100):
-        log_joint = mixture.log_joint(values)
-        log_evidence = np.logaddexp(log_joint[0], log_joint[1])
+        posterior, log_evidence = e_step(mixture, values)
         likelihood = float((mass * log_evidence).sum() / total)
         if not steps and abs(likelihood - previous) < tolerance:
             break
         previous = likelihood
-        responsibility = mass * np.exp(log_joint - log_evidence)
-        mixture = _maximise(values, responsibility, mixture, variance_floor, weight_floor)
+        mixture = m_step(values, mass * posterior, mixture, variance_floor, weight_floor)
     return _sorted(mixture)
+
+
+def e_step(mixture: Mixture, values: Array) -> tuple[Array, Array]:
+    """Posterior gamma of both components [2, n] (Eq. 3), and the log-evidence of values [n]."""
+    log_joint = mixture.log_joint(values)
+    log_evidence = np.logaddexp(log_joint[0], log_joint[1])
+    return np.exp(log_joint - log_evidence), log_evidence
 
 
 def larger_component(values: Array) -> npt.NDArray[np.bool_]:
@@ -138,13 +143,14 @@ def larger_component(values: Array) -> npt.NDArray[np.bool_]:
     return np.asarray(fit_mixture(values, start).p_clean(values) < 0.5)
 
 
-def _maximise(
+def m_step(
     values: Array,
     responsibility: Array,
     before: Mixture,
     variance_floor: float,
     weight_floor: float,
 ) -> Mixture:
+    """The mixture that explains values [n] best, given how much of each every component has."""
     component_mass = responsibility.sum(axis=1)
     alive = component_mass > 1e-8 * component_mass.sum()
     divisor = np.where(alive, component_mass, 1.0)

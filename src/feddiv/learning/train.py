@@ -119,7 +119,7 @@ class MixUp:
         self.partner = rng.torch("mixup")
 
     def __call__(self, net: torch.nn.Module, batch: Batch) -> torch.Tensor:
-        """L_mix + eta L_reg (Eq. Final-Loss)."""
+        """L_mix + eta L_reg (Eq. 15)."""
         ratio = float(self.ratio.beta(1.0, 1.0))
         partner = torch.randperm(len(batch.labels), generator=self.partner)
         if self.raw_forward:
@@ -133,13 +133,13 @@ class MixUp:
 def mixup_loss(
     logits: torch.Tensor, labels: torch.Tensor, partners: torch.Tensor, ratio: float
 ) -> torch.Tensor:
-    """L_mix: mean cross-entropy against ratio * labels + (1 - ratio) * partners."""
+    """L_mix (Eq. 13): mean cross-entropy against ratio * labels + (1 - ratio) * partners."""
     first = torch.nn.functional.cross_entropy(logits, labels)
     return ratio * first + (1 - ratio) * torch.nn.functional.cross_entropy(logits, partners)
 
 
 def prior_loss(logits: torch.Tensor) -> torch.Tensor:
-    """L_reg: KL(uniform || mean softmax of the batch)."""
+    """L_reg (Eq. 14): KL(uniform || mean softmax of the batch)."""
     classes = logits.shape[1]
     mean = logits.softmax(dim=1).mean(dim=0)
     return -(mean.clamp_min(1e-12).log().mean() + float(np.log(classes)))

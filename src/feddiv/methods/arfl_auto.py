@@ -8,7 +8,7 @@ Symbols of the paper: theta = `net`, L_k = the mean cross-entropy of theta on cl
 labels, n_k = its size, N = the sum of all n_k, alpha = `alpha`, lambda = N * `regularisation`.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Literal
@@ -29,6 +29,7 @@ from feddiv.methods.contract import (
     Diary,
     Exchange,
     Facts,
+    Kind,
     Message,
     Method,
     MethodOptions,
@@ -127,8 +128,8 @@ class ArflAuto(Method[ArflAutoState, None]):
             mean = models.mean()
             net = mean["net"] if mean else state.net
             return replace(state, net=net, trained=tuple(trained))
-        told = {reply.client: float(reply.metrics["loss"]) for reply in replies}
-        state = replace(state, losses={**state.losses, **told})
+        reported = {reply.client: float(reply.metrics["loss"]) for reply in replies}
+        state = replace(state, losses={**state.losses, **reported})
         if exchange.message.kind == "opening":
             return state  # the first round weighs clients by their sizes
         return replace(state, alpha=self._alpha(state))
@@ -136,7 +137,7 @@ class ArflAuto(Method[ArflAutoState, None]):
     def _alpha(self, state: ArflAutoState) -> dict[int, float]:
         clients = sorted(state.sizes)
         sizes = np.array([state.sizes[client] for client in clients], np.float64)
-        # Whoever never told a loss, because replies were lost, counts as the others do on average.
+        # Who never reported a loss, because replies were lost, counts as the others on average.
         heard = list(state.losses.values())
         unheard = sum(heard) / len(heard) if heard else 0.0
         losses = np.array([state.losses.get(client, unheard) for client in clients])
@@ -160,13 +161,9 @@ class ArflAuto(Method[ArflAutoState, None]):
         """The one global model."""
         return {"net": state.net}
 
-    def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
-        """How far the weights moved, or one loss."""
-        return DIVERGENCE if kind == "train" else LOSS
-
-    def returns(self, kind: str) -> Collection[str]:
-        """Who only says a loss has no model to send."""
-        return ("net",) if kind == "train" else ()
+    def kinds(self, facts: Facts) -> Mapping[str, Kind]:
+        """A trained model and how far it moved, or one loss of the model as received."""
+        return {"opening": Kind(LOSS, ()), "train": Kind(DIVERGENCE), "loss": Kind(LOSS, ())}
 
     def records(self, state: ArflAutoState) -> Diary:
         """The share of clients that count for nothing.

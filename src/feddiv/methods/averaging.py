@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from feddiv.core.arrays import StateDict, Weights
 from feddiv.core.randomness import Streams
 from feddiv.learning.average import RunningMean
 from feddiv.methods.common import DIVERGENCE
 from feddiv.methods.contract import (
-    Declared,
     Exchange,
     Facts,
+    Kind,
     Message,
     Method,
     Moment,
@@ -33,6 +33,8 @@ class AveragingState:
 class Averaging(Method[AveragingState, M]):
     """One exchange a round with a fraction of the clients, then the n_k-weighted mean."""
 
+    payload_names: ClassVar[tuple[str, ...]] = ()  # of what `payload` gives
+
     def begin(
         self, make_model: Callable[[str], StateDict], facts: Facts, rng: Streams
     ) -> AveragingState:
@@ -44,9 +46,9 @@ class Averaging(Method[AveragingState, M]):
         if moment.exchange:
             return None
         chosen = self.choose(state.sizes, rng)
-        return Exchange(chosen, Message("train", {"net": state.net}, self.tells(moment)))
+        return Exchange(chosen, Message("train", {"net": state.net}, self.payload(moment)))
 
-    def tells(self, moment: Moment) -> Payload:
+    def payload(self, moment: Moment) -> Payload:
         """What clients receive besides the model."""
         return {}
 
@@ -59,9 +61,9 @@ class Averaging(Method[AveragingState, M]):
         """The one global model."""
         return {"net": state.net}
 
-    def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
-        """Weights, n_k and the divergence."""
-        return DIVERGENCE
+    def kinds(self, facts: Facts) -> Mapping[str, Kind]:
+        """The model and how far it moved."""
+        return {"train": Kind(DIVERGENCE, message=self.payload_names)}
 
 
 def mean_of(replies: Replies) -> Weights | None:

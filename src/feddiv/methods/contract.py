@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 
 from feddiv.core.arrays import Module, StateDict, Weights
-from feddiv.core.errors import Diverged
+from feddiv.core.errors import Diverged, UserError
 from feddiv.core.options import Options
 from feddiv.core.randomness import Streams
 from feddiv.data import Samples
@@ -228,6 +228,19 @@ class Declared:
     metric: bool = False  # one of the reply's metrics; else it belongs in the payload
 
 
+@dataclass(frozen=True)
+class Kind:
+    """What messages of one kind carry, and replies to them: all of this, and nothing else.
+
+    `reply` declares the payload and the metrics of a reply, `models` names the models in it, and
+    `message` names what a message's payload may hold.
+    """
+
+    reply: Mapping[str, Declared] = field(default_factory=dict)
+    models: tuple[str, ...] = ("net",)
+    message: tuple[str, ...] = ()
+
+
 class Method(ABC, Generic[S, M]):
     """Base of all methods; see docs/architecture.md for a walk through one round."""
 
@@ -293,12 +306,8 @@ class Method(ABC, Generic[S, M]):
         """The current global model or models."""
 
     @abstractmethod
-    def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
-        """What a reply to a message of this kind holds besides weights and n_k."""
-
-    def returns(self, kind: str) -> Collection[str]:
-        """The models that a reply to a message of this kind holds: these, all, and no others."""
-        return ("net",)
+    def kinds(self, facts: Facts) -> Mapping[str, Kind]:
+        """Every kind of message that `plan` ever sends, by name, and what it carries."""
 
     def choose(self, clients: Collection[int], rng: Streams) -> tuple[int, ...]:
         """The clients of one round: a fraction of these, uniformly without replacement."""
@@ -348,3 +357,14 @@ def choose_clients(clients: Iterable[int], count: int, rng: Streams) -> tuple[in
     ids = sorted(clients)
     picked = rng.numpy("select").choice(len(ids), size=min(count, len(ids)), replace=False)
     return tuple(ids[i] for i in picked)
+
+
+def declared_kind(method: Method[Any, Any], facts: Facts, exchange: Exchange) -> Kind:
+    """What the method declared of this exchange; an error in the method where it is nothing."""
+    kinds, kind = method.kinds(facts), exchange.message.kind
+    if kind not in kinds:
+        raise UserError(
+            f"method.name={method.options.name}: plans an exchange of kind {kind!r}, and kinds() "
+            f"declares {', '.join(kinds) or 'none'}"
+        )
+    return kinds[kind]

@@ -36,6 +36,7 @@ from feddiv.methods.contract import (
     Declared,
     Exchange,
     Facts,
+    Kind,
     Message,
     Method,
     MethodOptions,
@@ -208,10 +209,11 @@ class FedRN(Method[FedRNState, FedRNMemory]):
         """Everybody's own model."""
         return sorted(state.models.values())
 
-    def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
+    def kinds(self, facts: Facts) -> Mapping[str, Kind]:
         """How well the trained model fits the client's labels, and its logits on the probe."""
         probe = Declared((len(facts.classes),))
-        return {**DIVERGENCE, "expertise": Declared((), 0.0, 1.0), "probe": probe}
+        reply = {**DIVERGENCE, "expertise": Declared((), 0.0, 1.0), "probe": probe}
+        return {"warmup": Kind(reply), "train": Kind(reply, message=("reliability",))}
 
     def assess(self, client: Client, memory: FedRNMemory | None, received: Message) -> Assessment:
         """The global model's predictions, and what the client last judged with its neighbours.

@@ -4,7 +4,6 @@ Every client counts at home and sends counts by class of the given labels, nothi
 exchange goes the way of all others, whoever carries it; a client's memory stays as it was.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +17,7 @@ from feddiv.methods.contract import (
     Diary,
     Exchange,
     Facts,
+    Kind,
     Message,
     Method,
     Reply,
@@ -34,19 +34,20 @@ def examination(method: Method[Any, Any], state: Any, facts: Facts) -> Exchange:
     return Exchange(tuple(facts.sizes), replace(method.assessment(state), kind=KIND))
 
 
-def declares(facts: Facts, most: int) -> Mapping[str, Declared]:
+def counts_kind(facts: Facts, most: int) -> Kind:
     """Counts by class: samples and right predictions; of those believed only where there are.
 
     `most` is how many samples a client can have kept out, by what the server knows of it.
     """
     counts = Declared((len(facts.classes),), low=0.0, high=float(most))
     optional = replace(counts, optional=True)
-    return {
+    reply = {
         "held_out": counts,
         "right": counts,
         "believed": optional,
         "believed_right": optional,
     }
+    return Kind(reply, models=())
 
 
 def examined(

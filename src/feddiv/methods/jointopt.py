@@ -69,7 +69,9 @@ class JointOpt(Averaging[JointOptMemory]):
         "hard": Variant("JointOpt whose labels are one class each", {"soft": False}),
     }
 
-    def tells(self, moment: Moment) -> Payload:
+    payload_names = ("labels_move",)
+
+    def payload(self, moment: Moment) -> Payload:
         """Whether labels move in this round."""
         fixed = min(self.budget.part(self.options.labels_after), self.budget.rounds - 1)
         started = moment.turn >= fixed  # in the last round at the latest

@@ -75,7 +75,7 @@ def build_net(
             net,
             weights,
             _head_path(whole),
-            told=f"model.weights={options.weights} does not fit model.name={options.name!r}",
+            subject=f"model.weights={options.weights} does not fit model.name={options.name!r}",
             hint=_stem_hint(options.name, weights, net),
             fresh_head=fresh_head,
         )

@@ -76,13 +76,13 @@ def start_from(
     weights: Mapping[str, torch.Tensor],
     head: str | None,
     *,
-    told: str,
+    subject: str,
     hint: str,
     fresh_head: bool,
 ) -> None:
     """Load weights into a net; the head at path `head` stays as drawn where classes differ.
 
-    With `fresh_head` it always does. `told` names file and net in errors, which end in `hint`.
+    With `fresh_head` it always does. `subject` names file and net in errors, which end in `hint`.
     """
     own = net.state_dict()
     kept = _head_keys(own, weights, head, fresh=fresh_head)
@@ -98,10 +98,10 @@ def start_from(
     parts = {"missing": missing, "unexpected": unexpected, "shape": list(wrong.values())}
     faults = [f"{kind}: {_listed(keys)}" for kind, keys in parts.items() if keys]
     if faults:
-        raise UserError(f"{told}: {'; '.join(faults)}{hint}")
+        raise UserError(f"{subject}: {'; '.join(faults)}{hint}")
     for key, value in taken.items():
         if not value.isfinite().all():
-            raise UserError(f"{told}: {key} holds a value that is not finite")
+            raise UserError(f"{subject}: {key} holds a value that is not finite")
     net.load_state_dict({**own, **taken})
 
 

@@ -14,10 +14,11 @@ from feddiv.core.randomness import Streams
 from feddiv.data import Dataset
 from feddiv.data.draw.held_out import most_held_out
 from feddiv.federation.federation import Absence, Federation
-from feddiv.federation.reply_check import Refused, check_reply, message_bytes, reply_bytes
+from feddiv.federation.reply_check import Refused, check_reply
+from feddiv.federation.traffic import message_bytes, reply_bytes
 from feddiv.learning.score import log_softmax
 from feddiv.methods.contract import Diary, Method
-from feddiv.methods.held_out_counts import KIND, Examined, declares, examination
+from feddiv.methods.held_out_counts import KIND, Examined, counts_kind, examination
 
 Note = Callable[[dict[str, Any]], None]
 
@@ -115,7 +116,7 @@ class HeldOutEvaluation(Evaluation):
         facts = federation.facts
         exchange = examination(method, state, facts)
         total, up, down = Examined(self.classes), 0, 0
-        for visit in federation.exchange(exchange, rng):
+        for visit in federation.visits(exchange, rng):
             if isinstance(visit, Absence):
                 note({"client": visit.client, "kind": KIND, "missing": visit.reason})
                 continue
@@ -124,7 +125,7 @@ class HeldOutEvaluation(Evaluation):
             try:
                 size = facts.sizes[reply.client]
                 most = most_held_out(size, self.share)
-                check_reply(reply, declares(facts, most), (), exchange.message, size)
+                check_reply(reply, counts_kind(facts, most), exchange.message, size)
                 total.add(reply, visit.diary, most)
             except (Refused, ValueError) as reason:
                 why = federation.refuse(reply.client, str(reason))

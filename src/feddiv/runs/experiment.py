@@ -53,15 +53,14 @@ def run_experiment(
     folder: RunFolder,
     watcher: Watcher,
     *,
-    workers: int | None = None,
     brought: Dataset | None = None,
-    carrier: Carrier | None = None,
+    carrier: Carrier,
     net: Callable[[], nn.Module] | None = None,
 ) -> Run:
     """Run it, then each method of `against` in `folder/against/NAME`.
 
     Everything is prepared before anything is written, so a user's error leaves no trace. `brought`
-    are data that no source loads, `carrier` who carries the messages if not this machine, `net`
+    are data that no source loads, `carrier` says who carries the messages, `net`
     makes a net that the caller brings.
     """
     main = prepare(experiment, watcher=watcher, brought=brought, net=net)
@@ -70,10 +69,8 @@ def run_experiment(
         for name, rival in rivals_of(main.experiment).items()
     }
     watcher.opens(folder.path)
-    run = _started(title(experiment), main, folder, watcher, workers, carrier)
-    against = {
-        name: _started(name, *rival, watcher, workers, carrier) for name, rival in rivals.items()
-    }
+    run = _started(title(experiment), main, folder, watcher, carrier)
+    against = {name: _started(name, *rival, watcher, carrier) for name, rival in rivals.items()}
     return replace(run, against=against)
 
 
@@ -81,9 +78,8 @@ def resume_experiment(
     path: Path,
     watcher: Watcher,
     *,
-    workers: int | None = None,
     brought: Dataset | None = None,
-    carrier: Carrier | None = None,
+    carrier: Carrier,
     net: Callable[[], nn.Module] | None = None,
     wanted: Experiment | None = None,
 ) -> Run:
@@ -101,12 +97,12 @@ def resume_experiment(
         if brought is not None and experiment.data.source != "python":
             raise UserError(f"{path}: loads its own data ({experiment.data.source}); give none")
         prepared = prepare(experiment, Draw.load(path / "draw.npz"), watcher, brought, net)
-        run = _resumed(title(experiment), prepared, folder, watcher, workers, carrier)
+        run = _resumed(title(experiment), prepared, folder, watcher, carrier)
         against = {}
         for name, rival in rivals_of(experiment).items():
             other = fitted(rival, prepared.dataset, prepared.draw, begun=True, net=net)
             place = path / "against" / name
-            against[name] = _taken_up(name, other, place, watcher, workers, carrier)
+            against[name] = _taken_up(name, other, place, watcher, carrier)
     finally:
         folder.unlock()
     return replace(run, against=against)
@@ -136,15 +132,14 @@ def _taken_up(
     prepared: Prepared,
     place: Path,
     watcher: Watcher,
-    workers: int | None,
-    carrier: Carrier | None,
+    carrier: Carrier,
 ) -> Run:
     """A rival's run, from where it stands."""
     if not (place / "config.toml").is_file():
-        return _started(name, prepared, RunFolder(place), watcher, workers, carrier)
+        return _started(name, prepared, RunFolder(place), watcher, carrier)
     folder = RunFolder.existing(place)
     try:
-        return _resumed(name, prepared, folder, watcher, workers, carrier)
+        return _resumed(name, prepared, folder, watcher, carrier)
     finally:
         folder.unlock()
 
@@ -171,13 +166,12 @@ def _started(
     prepared: Prepared,
     folder: RunFolder,
     watcher: Watcher,
-    workers: int | None,
-    carrier: Carrier | None,
+    carrier: Carrier,
 ) -> Run:
     watcher.starts(name, prepared, folder)
     try:
         folder.begin(prepared.experiment, prepared.draw)
-        run = execute(prepared, folder, watcher.turned, workers=workers, carrier=carrier)
+        run = execute(prepared, folder, watcher.turned, carrier=carrier)
     except (UserError, TooFew) as problem:
         if isinstance(problem, UserError) or not folder.journals():  # nobody ever came
             folder.discard()
@@ -193,8 +187,7 @@ def _resumed(
     prepared: Prepared,
     folder: RunFolder,
     watcher: Watcher,
-    workers: int | None,
-    carrier: Carrier | None,
+    carrier: Carrier,
 ) -> Run:
     if folder.finished:
         return finished_run(prepared.experiment, folder)
@@ -207,7 +200,6 @@ def _resumed(
         prepared,
         folder,
         watcher.turned,
-        workers=workers,
         checkpoint=checkpoint,
         carrier=carrier,
     )

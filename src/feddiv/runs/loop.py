@@ -11,8 +11,18 @@ from feddiv.core.arrays import Weights
 from feddiv.core.errors import Diverged
 from feddiv.core.randomness import Streams
 from feddiv.federation.federation import Absence, Federation
-from feddiv.federation.reply_check import Refused, check_reply, message_bytes, reply_bytes
-from feddiv.methods.contract import Exchange, Facts, Method, Moment, Reply
+from feddiv.federation.reply_check import Refused, check_reply
+from feddiv.federation.traffic import message_bytes, reply_bytes
+from feddiv.methods.contract import (
+    Exchange,
+    Facts,
+    Kind,
+    Method,
+    Moment,
+    Reply,
+    Visit,
+    declared_kind,
+)
 from feddiv.runs.evaluate import Evaluation
 from feddiv.runs.journal import Seen, client_line, round_line
 
@@ -55,48 +65,49 @@ class Cut:
 
 
 @dataclass
-class Gathering:
-    """The replies of one exchange: taken one by one, checked, counted, written down."""
+class CheckedReplies:
+    """The replies of one exchange: taken one by one from `visits`, checked, counted, recorded."""
 
     federation: Federation
-    method: Method[Any, Any]
     exchange: Exchange
-    rng: Streams
-    note: Callable[[Record], None]
+    kind: Kind
+    visits: Iterator[Visit[Any] | Absence]
+    record: Callable[[Record], None]
     missing: list[int] = field(default_factory=list)
-    visits: list[Seen] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    seen: list[Seen] = field(default_factory=list)
     bytes_up: int = 0
     bytes_down: int = 0
 
     def __iter__(self) -> Iterator[Reply]:
-        facts, kind = self.federation.facts, self.exchange.message.kind
-        declared, models = self.method.declares(kind, facts), self.method.returns(kind)
+        sizes, kind = self.federation.facts.sizes, self.exchange.message.kind
         answered: set[int] = set()
-        for visit in self.federation.exchange(self.exchange, self.rng):
+        for visit in self.visits:
             if isinstance(visit, Absence):
-                self.note({"client": visit.client, "kind": kind, "missing": visit.reason})
+                self.record({"client": visit.client, "kind": kind, "missing": visit.reason})
                 continue
             reply = visit.reply
             sent = self.exchange.to(reply.client)
             self.bytes_down += message_bytes(sent)
             self.bytes_up += reply_bytes(reply)
             try:
-                check_reply(reply, declared, models, sent, facts.sizes[reply.client])
+                check_reply(reply, self.kind, sent, sizes[reply.client])
             except Refused as reason:
                 why = self.federation.refuse(reply.client, str(reason))
-                self.note({"client": reply.client, "kind": kind, "refused": why})
+                self.record({"client": reply.client, "kind": kind, "refused": why})
+                self.refusals.append(f"client {reply.client}: {why}")
                 continue
             answered.add(reply.client)
             self.federation.accept(reply.client, visit.memory)
-            self.visits.append(Seen(replace(reply, weights=None, payload={}), visit.diary))
-            self.note(client_line(kind, reply, visit.diary))
+            self.seen.append(Seen(replace(reply, weights=None, payload={}), visit.diary))
+            self.record(client_line(kind, reply, visit.diary))
             yield reply
         self.missing = [client for client in self.exchange.clients if client not in answered]
 
     @property
     def tally(self) -> Tally:
-        """In short."""
-        return Tally(tuple(self.visits), tuple(self.missing), self.bytes_up, self.bytes_down)
+        """What stays of them until the round is recorded."""
+        return Tally(tuple(self.seen), tuple(self.missing), self.bytes_up, self.bytes_down)
 
 
 class Loop:
@@ -130,7 +141,8 @@ class Loop:
                 method.begin(lambda name: federation.make_model(name, rng), facts, rng.at(round=0))
             )
         self.cut = start
-        self.whole = True  # not so only while cut and memories move on, which is one step
+        self.consistent = True  # not so only while cut and memories move on, which is one step
+        self._refusals: list[str] = []  # of the turn that is under way
 
     @property
     def state(self) -> Any:
@@ -154,10 +166,11 @@ class Loop:
     def take(self, turn: Turn, *, last: bool = False) -> None:
         """One turn: exchanges until the method says it is over, then evaluation and record."""
         self._welcome()
+        self._refusals = []
         start, mark = self.cut, self.federation.mark()
         over, failures = False, 0
         while not over:
-            over = not self._exchange(turn, told=mark is None)
+            over = not self._exchange(turn, cut_here=mark is None)
             if self._enough(over=over):
                 continue
             over, failures = False, failures + 1
@@ -168,10 +181,7 @@ class Loop:
             self.federation.regroup(failures)
         tallies, seconds = self.cut.tallies, self.cut.seconds
         if tallies and not any(tally.visits for tally in tallies):
-            raise Diverged(
-                f"no reply of turn {turn.number} could be used (clients.jsonl says why): "
-                "try a smaller train.lr"
-            )
+            raise Diverged(self._unusable(turn))
         started = time.perf_counter()
         weights = self.method.weights(self.state)
         measures = self.evaluation.nothing()
@@ -195,6 +205,13 @@ class Loop:
         self.federation.mark()
         self._cut(Cut(self.state, turn.number + 1))
 
+    def _unusable(self, turn: Turn) -> str:
+        """Why a turn brought nothing; numbers that are not finite mean steps that are too large."""
+        why = self._refusals[0] if self._refusals else "nobody answered"
+        more = f" (and {len(self._refusals) - 1} more)" if len(self._refusals) > 1 else ""
+        hint = ": try a smaller train.lr" if why.endswith("is not finite") else ""
+        return f"no reply of turn {turn.number} could be used; {why}{more}{hint}"
+
     def _welcome(self) -> None:
         """Clients that have joined take part from the next turn on."""
         if sizes := self.federation.newcomers():
@@ -216,10 +233,10 @@ class Loop:
     def _absent(self) -> list[int]:
         return sorted({client for tally in self.cut.tallies for client in tally.missing})
 
-    def _exchange(self, turn: Turn, *, told: bool) -> bool:
+    def _exchange(self, turn: Turn, *, cut_here: bool) -> bool:
         """The next exchange of the turn; False when there is none.
 
-        Where a turn may be given up, a run can be cut at its beginning only: then nobody is `told`.
+        Where a turn may be given up, a run can be cut at its beginning only and not here.
         """
         started, cut = time.perf_counter(), self.cut
         moment = Moment(turn.moment.stage, turn.moment.turn, len(cut.tallies))
@@ -229,22 +246,26 @@ class Loop:
         exchange = self.method.plan(cut.state, moment, rng)
         if exchange is None:
             return False
-        gathering = Gathering(
-            self.federation, self.method, exchange, rng, lambda line: self._note(turn, line)
+        kind = declared_kind(self.method, self.federation.facts, exchange)
+        # Clients work here: each visit is made when `merge` takes its reply.
+        visits = self.federation.visits(exchange, rng)
+        replies = CheckedReplies(
+            self.federation, exchange, kind, visits, lambda line: self._note(turn, line)
         )
         try:
-            state = self.method.merge(cut.state, exchange, gathering)
+            state = self.method.merge(cut.state, exchange, replies)
         except BaseException:
             self.federation.discard()
             raise
         seconds = cut.seconds + time.perf_counter() - started
-        self.whole = False
+        self.consistent = False
         self.federation.commit()
-        tallies = (*cut.tallies, gathering.tally)
+        tallies = (*cut.tallies, replies.tally)
+        self._refusals += replies.refusals
         self.cut = replace(cut, state=state, tallies=tallies, seconds=seconds)
-        if told:
+        if cut_here:
             self.on_cut(self.cut)
-        self.whole = True
+        self.consistent = True
         return True
 
     def _cut(self, cut: Cut) -> None:

@@ -13,7 +13,6 @@ from feddiv.data import Dataset, DataWatcher, Draw, load_dataset, make_draw
 from feddiv.data.draw.held_out import check_share, with_held_out
 from feddiv.data.draw.recipe import check_recipe
 from feddiv.federation.workspace import Workspace
-from feddiv.nets.compute import find_device
 from feddiv.runs.clients import few_at_once, with_clients
 
 
@@ -152,21 +151,11 @@ def fitted(
     A run that was begun may have moved on from the weights it started with: whether they are still
     there is asked only where they are read.
     """
-    method = experiment.build_method()
-    if method.needs_truth and draw.truth is None:
+    workspace = Workspace.of(experiment, dataset, draw, net)
+    if workspace.method.needs_truth and draw.truth is None:
         raise UserError(
             f"method.filter.scope=perfect needs true labels, and {dataset.name} has none"
         )
-    workspace = Workspace(
-        method,
-        dataset,
-        draw,
-        experiment.model,
-        device=find_device(experiment.device),
-        precision=experiment.precision,
-        compiled=experiment.compile,
-        factory=net,
-    )
     if begun:
         workspace.check_net()
     else:

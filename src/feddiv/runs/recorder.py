@@ -14,7 +14,7 @@ from feddiv.runs.run_folder import RunFolder
 
 
 class Recorder:
-    """The loop's secretary. After a checkpoint it takes up where that one left off."""
+    """Writes what happens in the loop. After a resume it goes on where the checkpoint left off."""
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ from feddiv.runs.run_folder import RunFolder
 from feddiv.runs.summary import Closing, summarise
 
 Listener = Callable[[Record, Weights], None]
-# Whoever carries the messages of a run; without one they stay in processes of this machine.
+# Makes the federation that carries the messages of a run.
 Carrier = Callable[[Prepared, RunFolder], Federation]
 
 
@@ -69,19 +69,17 @@ def execute(
     folder: RunFolder,
     listener: Listener = lambda line, weights: None,
     *,
-    workers: int | None = None,
+    carrier: Carrier,
     checkpoint: Checkpoint | None = None,
-    carrier: Carrier | None = None,
 ) -> Run:
     """Train to the end and write everything a run leaves behind.
 
-    The folder has been begun. `workers` None means one per core, 0 means in this process.
+    The folder has been begun; `carrier` makes the federation that carries the messages.
     """
     experiment = prepared.experiment
     method = prepared.workspace.method
     method.model_store = ModelFiles(folder.path / FOLDER / NETS)
-    carried = (carrier or on_this_machine(workers))(prepared, folder)
-    with handled(), closing(carried) as federation:
+    with handled(), closing(carrier(prepared, folder)) as federation:
         recorder = Recorder(prepared, folder, federation, listener)
         if checkpoint is not None:
             recorder.goes_on(checkpoint)
@@ -101,7 +99,7 @@ def execute(
             message, end = method.assessment(loop.state), loop.rng.at(round=loop.cut.turn)
             ending = Closing.of(prepared.draw, federation.assess(message, end))
         except BaseException:
-            if loop.whole:
+            if loop.consistent:
                 with suppress(OSError):  # what went wrong first is what matters
                     recorder.save()
             raise
@@ -128,7 +126,10 @@ def finished_run(experiment: Experiment, folder: RunFolder) -> Run:
 
 
 def on_this_machine(workers: int | None) -> Carrier:
-    """Worker processes, but for one process where there is a GPU to drive or none were wanted."""
+    """Worker processes, but for one process where there is a GPU to drive or none were wanted.
+
+    `workers` None means one per core, 0 means in this process.
+    """
 
     def federation(prepared: Prepared, folder: RunFolder) -> Federation:
         if not prepared.draw.parts:

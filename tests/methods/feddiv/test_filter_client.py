@@ -2,6 +2,9 @@ import numpy as np
 import pytest
 
 from feddiv.learning.gaussian_mixture import Mixture
+from feddiv.methods.contract import Payload
+from feddiv.methods.feddiv.exchanges import uploads
+from feddiv.methods.feddiv.feddiv_options import FedDivOptions
 from feddiv.methods.feddiv.filter import FilterOptions, NoiseFilter
 from feddiv.methods.feddiv.filter_client import ClientFilter, FilterMemory
 
@@ -26,6 +29,28 @@ def client(
     memory: FilterMemory | None = None, received: dict | None = None, **options: object
 ) -> ClientFilter:
     return ClientFilter(FilterOptions(**options), 3, memory or FilterMemory(), received or {})
+
+
+def sent(of: ClientFilter, kind: str, *names: str, **known: np.ndarray) -> Payload:
+    """Of what a reply of this kind carries, the entries of these names."""
+    carried = uploads(FedDivOptions(filter=of.options), kind, by_trust=False)
+    return of.upload([name for name in names if name in carried], **known)
+
+
+def upload(of: ClientFilter, scores: np.ndarray) -> Payload:
+    of.keep(scores)
+    return sent(of, "filter", "mixture", "histogram", logits=LOGITS, labels=LABELS)
+
+
+def upload_bias(of: ClientFilter, logits: np.ndarray) -> Payload:
+    return sent(of, "bias", "softmax", logits=logits, labels=LABELS)
+
+
+def upload_tally(
+    of: ClientFilter, p_clean: np.ndarray, scores: np.ndarray, labels: np.ndarray
+) -> Payload:
+    known = {"logits": LOGITS, "labels": labels, "scores": scores, "p_clean": p_clean}
+    return sent(of, "train", "tally", **known)
 
 
 def bins(**counts: int) -> np.ndarray:
@@ -59,11 +84,11 @@ def test_scores_with_the_clients_own_bias() -> None:
 
 def test_a_histogram_at_first_and_its_change_later() -> None:
     before = client()
-    first = before.upload(SCORES)
+    first = upload(before, SCORES)
     assert first.keys() == {"histogram"}
     assert np.array_equal(first["histogram"], bins(bin0=2, bin32=1, bin63=1))
     after = client(before.memory)
-    later = after.upload(MOVED)
+    later = upload(after, MOVED)
     assert np.array_equal(later["histogram"], bins(bin0=-1, bin32=1))
     assert after.memory.summary is not None
     assert np.array_equal(after.memory.summary, bins(bin0=1, bin32=2, bin63=1))
@@ -71,20 +96,20 @@ def test_a_histogram_at_first_and_its_change_later() -> None:
 
 def test_with_members_round_the_whole_histogram_every_time() -> None:
     before = client(members="round")
-    before.upload(SCORES)
-    later = client(before.memory, members="round").upload(MOVED)
+    upload(before, SCORES)
+    later = upload(client(before.memory, members="round"), MOVED)
     assert np.array_equal(later["histogram"], bins(bin0=1, bin32=2, bin63=1))
 
 
 def test_six_numbers_fitted_from_the_received_filter() -> None:
     received = np.array([0.1, 0.7, 0.02, 0.05, 0.6, 0.4])
     once = {**MEAN, "em_steps": 1}
-    sent = client(received={"mixture": received}, **once).upload(SCORES)
+    six = upload(client(received={"mixture": received}, **once), SCORES)
     start = NoiseFilter(FilterOptions(**once), 3, Mixture.unpacked(received))
     expected = start.summarise(np.array([0, 0, 8 / 15.8, 1]))
-    assert sent.keys() == {"mixture"}
-    assert sent["mixture"] == pytest.approx(expected)
-    afresh = client(**once).upload(SCORES)
+    assert six.keys() == {"mixture"}
+    assert six["mixture"] == pytest.approx(expected)
+    afresh = upload(client(**once), SCORES)
     assert afresh["mixture"] != pytest.approx(expected)
 
 
@@ -93,31 +118,31 @@ def test_six_numbers_fitted_from_the_received_filter() -> None:
 def test_nothing_to_learn_from_uploads_nothing(options: dict, scores: list[float]) -> None:
     memory = FilterMemory(summary=bins(bin3=2))
     silent = client(memory, **options)
-    assert silent.upload(np.array(scores)) == {}
+    assert upload(silent, np.array(scores)) == {}
     assert silent.memory is memory
 
 
 def test_the_summed_softmax_at_first_and_its_change_later() -> None:
     before = client()
-    assert before.upload_bias(LOGITS)["softmax"] == pytest.approx([1, 0.5, 0.5])
-    later = client(before.memory).upload_bias(np.log([[0.25, 0.5, 0.25]] * 2))
+    assert upload_bias(before, LOGITS)["softmax"] == pytest.approx([1, 0.5, 0.5])
+    later = upload_bias(client(before.memory), np.log([[0.25, 0.5, 0.25]] * 2))
     assert later["softmax"] == pytest.approx([-0.5, 0.5, 0])
 
 
 @pytest.mark.parametrize("debias", ["none", "local"])
 def test_the_softmax_stays_at_home_where_nobody_needs_it(debias: str) -> None:
     silent = client(debias=debias)
-    assert silent.upload_bias(LOGITS) == {}
+    assert upload_bias(silent, LOGITS) == {}
     assert silent.memory == FilterMemory()
 
 
 def test_the_tally_at_first_and_its_change_later() -> None:
     labels, scores = np.array([0, 0, 2]), np.array([-3.0, 1.0, 5.0])
     before = client()
-    first = before.upload_tally(np.array([0.9, 0.5, 0.4]), scores, labels)
+    first = upload_tally(before, np.array([0.9, 0.5, 0.4]), scores, labels)
     assert first["tally"].tolist() == [[2, 0, 1], [2, 0, 0], [-2, 0, 5]]
     after = client(before.memory)
-    later = after.upload_tally(np.array([0.9, 0.4, 0.6]), scores - 1, labels)
+    later = upload_tally(after, np.array([0.9, 0.4, 0.6]), scores - 1, labels)
     assert later["tally"].tolist() == [[0, 0, 0], [-1, 0, 1], [-2, 0, -1]]
     assert after.memory.tally is not None
     assert after.memory.tally.tolist() == [[2, 0, 1], [1, 0, 1], [-4, 0, 4]]
@@ -128,15 +153,15 @@ def test_the_tally_at_first_and_its_change_later() -> None:
 )
 def test_no_tally_where_nobody_is_pardoned(options: dict) -> None:
     silent = client(**options)
-    assert silent.upload_tally(np.ones(2), np.zeros(2), LABELS) == {}
+    assert upload_tally(silent, np.ones(2), np.zeros(2), LABELS) == {}
     assert silent.memory == FilterMemory()
 
 
 def test_every_upload_moves_only_its_own_part_of_the_memory_on() -> None:
     speaks = client()
-    speaks.upload(SCORES)
-    speaks.upload_bias(LOGITS)
-    speaks.upload_tally(np.ones(2), np.zeros(2), LABELS)
+    upload(speaks, SCORES)
+    upload_bias(speaks, LOGITS)
+    upload_tally(speaks, np.ones(2), np.zeros(2), LABELS)
     memory = speaks.memory
     assert memory.summary is not None
     assert memory.summary.tolist() == bins(bin0=2, bin32=1, bin63=1).tolist()
@@ -166,7 +191,7 @@ def test_federated_scope_decides_with_the_received_filter() -> None:
 def test_local_scope_uploads_nothing_and_decides_with_its_own_filter(options: dict) -> None:
     scores = np.array([-6.0, -5.0, -5.5, 5.0, 6.0])
     learns = client(**options)
-    assert learns.upload(scores) == {}
+    assert upload(learns, scores) == {}
     assert learns.memory.summary is not None
     alone = NoiseFilter(FilterOptions(**options), 3).fit([scores])
     # Whatever the others have learnt: this client ignores it.
@@ -180,8 +205,8 @@ def test_perfect_scope_knows_the_truth_and_sends_nothing() -> None:
     perfect = client(scope="perfect")
     truth = np.array([0, 2])
     assert perfect.p_clean(np.array([8.0, -8.0]), LABELS, truth).tolist() == [1.0, 0.0]
-    assert perfect.upload(SCORES) == {}
-    assert perfect.upload_bias(LOGITS) == {}
+    assert upload(perfect, SCORES) == {}
+    assert upload_bias(perfect, LOGITS) == {}
     assert perfect.memory == FilterMemory()
     with pytest.raises(ValueError, match="needs true labels"):
         perfect.p_clean(np.array([8.0, -8.0]), LABELS, None)

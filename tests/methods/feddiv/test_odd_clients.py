@@ -16,6 +16,7 @@ from tests.methods.visits import (
     unchanged,
 )
 
+from feddiv.methods.feddiv.exchanges import openings
 from feddiv.methods.feddiv.feddiv import FedDivMemory
 from feddiv.methods.feddiv.feddiv_options import VARIANTS
 
@@ -86,7 +87,8 @@ ODD = {
 @pytest.mark.parametrize("odd", ODD)
 def test_odd_clients_answer_every_message(bench: Any, variant: str, odd: str) -> None:
     chosen, client, memory = method(bench, variant), bench.sure(*ODD[odd]), None
-    for turn, kind in enumerate(["warmup", "bias", "filter", "train", "train"]):
+    kinds = ["warmup", *openings(chosen.options), "train", "train"]
+    for turn, kind in enumerate(kinds):
         sent = message(bench, chosen, kind, gain=1 - turn / 10)
         outcome = chosen.visit(client, memory, sent, bench.rng.at(round=turn))
         checked(chosen, outcome, sent, client)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from feddiv.methods.feddiv.division import Division, divide
-from feddiv.methods.feddiv.relabel import RelabelOptions, relabel
+from feddiv.methods.feddiv.division import Division, RelabelOptions, divide, relabel
 from feddiv.methods.feddiv.sampler import Reselection, SamplerOptions, debiased_labels, update_bias
 
 GIVEN = np.array([0, 0, 1, 1, 2, 2])

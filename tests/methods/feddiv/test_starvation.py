@@ -76,7 +76,9 @@ def test_two_clients_rescue_a_class_and_the_pardon_ends_when_it_is_learnt() -> N
         received = {"mixture": mixture, "pardons": pardons(ledger.tally, options.starved_below)}
         noise_filter = ClientFilter(options, 2, memories[client], received)
         p_clean = noise_filter.p_clean(scores, labels, None)
-        ledger.add(client, len(scores), noise_filter.upload_tally(p_clean, scores, labels))
+        known = {"logits": np.zeros((len(labels), 2)), "labels": labels, "scores": scores}
+        payload = noise_filter.upload(["tally"], **known, p_clean=p_clean)
+        ledger.add(client, len(scores), payload)
         memories[client] = noise_filter.memory
         return ((p_clean >= 0.5) | noise_filter.pardoned(scores, labels)).tolist()
 

@@ -19,6 +19,7 @@ from tests.methods.visits import (
 
 from feddiv.federation.reply_check import Refused
 from feddiv.learning.score import debias, label_scores
+from feddiv.methods.feddiv.exchanges import openings
 from feddiv.methods.feddiv.feddiv import FedDivMemory
 from feddiv.methods.feddiv.feddiv_options import VARIANTS
 from feddiv.methods.feddiv.filter import NoiseFilter
@@ -58,8 +59,8 @@ def test_a_training_visit_sends_totals_and_nothing_per_sample(
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_openings_and_warm_up_send_what_they_are_for(bench: Any, variant: str) -> None:
     chosen, client = method(bench, variant), mixed_client(bench)
-    names = {}
-    for kind in ("warmup", "bias", "filter"):
+    names: dict[str, set[str]] = {"bias": set(), "filter": set()}
+    for kind in ("warmup", *openings(chosen.options)):
         sent = message(bench, chosen, kind)
         outcome = chosen.visit(client, None, sent, bench.rng)
         checked(chosen, outcome, sent, client)

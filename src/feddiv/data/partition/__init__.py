@@ -5,12 +5,7 @@ from typing import Final
 from feddiv.data.partition.auto import Auto
 from feddiv.data.partition.even import Iid, IidStratified, Quantity
 from feddiv.data.partition.natural import Annotator, Natural
-from feddiv.data.partition.partition_options import (
-    DEALT_TO,
-    DealtOptions,
-    Partition,
-    PartitionOptions,
-)
+from feddiv.data.partition.partition_options import DEALT_TO, PartitionOptions
 from feddiv.data.partition.skewed import BernoulliDirichlet, Dirichlet, Shards
 
 PARTITIONS: Final[dict[str, type[PartitionOptions]]] = {
@@ -31,12 +26,10 @@ __all__ = [
     "Annotator",
     "Auto",
     "BernoulliDirichlet",
-    "DealtOptions",
     "Dirichlet",
     "Iid",
     "IidStratified",
     "Natural",
-    "Partition",
     "PartitionOptions",
     "Quantity",
     "Shards",

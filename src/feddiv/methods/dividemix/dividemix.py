@@ -8,7 +8,7 @@ trains in one place; here both nets are averaged by n_k, and warm-up and ramp co
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -26,9 +26,9 @@ from feddiv.methods.common import DIVERGENCE, flagged_diary, trained_reply, warm
 from feddiv.methods.contract import (
     Assessment,
     Client,
-    Declared,
     Exchange,
     Facts,
+    Kind,
     Message,
     Method,
     MethodOptions,
@@ -143,13 +143,12 @@ class DivideMix(Method[DivideMixState, None]):
         """Both global models."""
         return state.nets
 
-    def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
-        """Weights, n_k and the divergence."""
-        return DIVERGENCE
-
-    def returns(self, kind: str) -> Collection[str]:
-        """Both models."""
-        return PAIR
+    def kinds(self, facts: Facts) -> Mapping[str, Kind]:
+        """Both models and how far they moved."""
+        return {
+            "warmup": Kind(DIVERGENCE, PAIR),
+            "train": Kind(DIVERGENCE, PAIR, message=("unlabelled_weight",)),
+        }
 
     def predict(self, nets: Nets, inputs: torch.Tensor) -> torch.Tensor:
         """The two nets' logits, added."""

@@ -9,7 +9,7 @@ one LID score per visit and mu_k.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -33,6 +33,7 @@ from feddiv.methods.contract import (
     Diary,
     Exchange,
     Facts,
+    Kind,
     Message,
     Method,
     MethodOptions,
@@ -150,21 +151,21 @@ class FedCorr(Method[FedCorrState, FedCorrMemory]):
 
     def merge(self, state: FedCorrState, exchange: Exchange, replies: Replies) -> FedCorrState:
         """Average the models (of one client: take it over), note LIDs and noise levels."""
-        models, lids, told = RunningMean(), dict(state.lids), dict[int, float]()
+        models, lids, reported = RunningMean(), dict(state.lids), dict[int, float]()
         for reply in replies:
             if reply.weights is not None:
                 models.add(reply.weights, reply.samples)
             if "lid" in reply.payload:
                 lids[reply.client] = (*lids[reply.client], float(reply.payload["lid"]))
             if "noise_level" in reply.payload:
-                told[reply.client] = float(reply.payload["noise_level"])
+                reported[reply.client] = float(reply.payload["noise_level"])
         mean = models.mean()
         state = replace(state, net=mean["net"] if mean else state.net, lids=lids)
         if exchange.message.kind != "correct":
             return state
         noisy = dict.fromkeys(exchange.clients)
         levels = {  # a noisy client that did not answer keeps the level it had
-            client: told.get(client, before) if client in noisy else 0.0
+            client: reported.get(client, before) if client in noisy else 0.0
             for client, before in state.noise_levels.items()
         }
         return replace(state, noise_levels=levels, noisy=exchange.clients)
@@ -219,18 +220,15 @@ class FedCorr(Method[FedCorrState, FedCorrMemory]):
         """The one global model."""
         return {"net": state.net}
 
-    def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
-        """One number about the client's outputs or labels, and nothing per sample."""
-        if kind == "preprocess":
-            # Clients of very few samples have none.
-            return {**DIVERGENCE, "lid": Declared((), 0.0, CAP, optional=True)}
-        if kind == "correct":
-            return {"noise_level": Declared((), 0.0, 1.0)}
-        return DIVERGENCE if kind == "train" else {}
-
-    def returns(self, kind: str) -> Collection[str]:
-        """Who corrects labels does not train."""
-        return ("net",) if kind in ("preprocess", "train") else ()
+    def kinds(self, facts: Facts) -> Mapping[str, Kind]:
+        """One number about the client's outputs or labels; who corrects labels does not train."""
+        lid = Declared((), 0.0, CAP, optional=True)  # clients of very few samples have none
+        return {
+            "preprocess": Kind({**DIVERGENCE, "lid": lid}, message=("noise_level",)),
+            "correct": Kind({"noise_level": Declared((), 0.0, 1.0)}, ()),
+            "relabel": Kind(models=()),
+            "train": Kind(DIVERGENCE),
+        }
 
     def assess(self, client: Client, memory: FedCorrMemory | None, received: Message) -> Assessment:
         """A given label is wrong where it was corrected: there is no other opinion."""

@@ -3,10 +3,20 @@
 from dataclasses import dataclass
 
 import numpy as np
+from pydantic import Field
 
 from feddiv.core.arrays import Array, Labels, Mask
+from feddiv.core.options import Options
 from feddiv.learning.score import log_softmax
-from feddiv.methods.feddiv.relabel import RelabelOptions, relabel
+
+
+class RelabelOptions(Options):
+    """What becomes of samples whose label the filter rejects."""
+
+    enabled: bool = True
+    confidence: float = Field(0.75, ge=0, le=1)  # zeta
+    persist: bool = False  # keep the new label for good, as the released code does
+    min_noise: float = Field(0.1, ge=0, le=1)  # relabelled samples train above this noise level
 
 
 @dataclass(frozen=True)
@@ -44,7 +54,8 @@ def divide(
 ) -> Division:
     """Split by p(clean) >= `drop_below`; on a noisy client relabel what the model is sure of.
 
-    Labels that are `pardoned` train as clean ones, but do not make the client a clean one.
+    (Eq. 7 and 8.) Labels that are `pardoned` train as clean ones, but do not make the client
+    a clean one.
     """
     clean = p_clean >= drop_below
     noise_level = float((~clean).mean())
@@ -63,3 +74,8 @@ def divide(
         noisy_client,
         spared,
     )
+
+
+def relabel(probabilities: Array, noisy: Mask, confidence: float) -> Mask:
+    """Which noisy samples [n] get the label that the model predicts, softmax [n, C] (Eq. 8)."""
+    return np.asarray(noisy & (probabilities.max(axis=1) >= confidence))

@@ -8,7 +8,7 @@ eta = 1 where `regulariser` applies. p-bar, the model's mean prediction over all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -20,20 +20,18 @@ from feddiv.core.randomness import Streams
 from feddiv.learning.average import RunningMean, Trail
 from feddiv.learning.gaussian_mixture import Mixture
 from feddiv.learning.predict import predict_array, predict_global
-from feddiv.learning.score import LOG_ODDS_CLIP
 from feddiv.learning.train import MixUp, everything, train
-from feddiv.methods.common import DIVERGENCE, trained_reply
+from feddiv.methods.common import trained_reply
 from feddiv.methods.contract import (
     Assessment,
     Client,
-    Declared,
     Diary,
     Exchange,
     Facts,
+    Kind,
     Message,
     Method,
     Moment,
-    Payload,
     Replies,
     Reply,
     Stage,
@@ -42,12 +40,12 @@ from feddiv.methods.contract import (
 )
 from feddiv.methods.feddiv.diary import visit_diary
 from feddiv.methods.feddiv.division import divide
+from feddiv.methods.feddiv.exchanges import downloads, kinds, openings, uploads
 from feddiv.methods.feddiv.feddiv_options import VARIANTS, FedDivOptions
-from feddiv.methods.feddiv.filter import BINS, NoiseFilter
+from feddiv.methods.feddiv.filter import NoiseFilter
 from feddiv.methods.feddiv.filter_client import ClientFilter, FilterMemory
 from feddiv.methods.feddiv.filter_server import Ledger
 from feddiv.methods.feddiv.sampler import Reselection, debiased_labels, update_bias
-from feddiv.methods.feddiv.second_opinion import TEMPERATURES, least_log_likelihood
 from feddiv.methods.feddiv.starvation import pardons
 
 LEAST_TRUST = 1e-3  # samples: a round of clients without a trusted label still has a mean
@@ -126,8 +124,8 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         rng = rng.at(exchange=0)  # one draw for all exchanges of a turn
         chosen = self.choose(everyone, rng)
         if moment.stage == "train":
-            openings = self._openings() if moment.turn == 0 else ()
-            turns = [*((kind, everyone) for kind in openings), ("train", chosen)]
+            first = openings(self.options) if moment.turn == 0 else ()
+            turns = [*((kind, everyone) for kind in first), ("train", chosen)]
         elif self.options.warmup.mode == "hand_over":
             order = rng.numpy("order").permutation(len(everyone))
             turns = [("warmup", (everyone[i],)) for i in order]
@@ -138,24 +136,18 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         kind, clients = turns[moment.exchange]
         return Exchange(clients, self._message(kind, state))
 
-    def _openings(self) -> tuple[str, ...]:
-        """Exchanges with all clients before the first filtered round, which make W^(1)."""
-        if self.options.filter.scope == "perfect":
-            return ()
-        return ("bias", "filter") if self.options.filter.debias == "global" else ("filter",)
-
     def _message(self, kind: str, state: FedDivState) -> Message:
-        payload: Payload = {"eta": np.array(float(self._regularised(kind, state.iid)))}
-        if self.options.filter.debias == "global":
-            payload["bias"] = state.ledger.bias
-        if state.mixture is not None:
-            payload["mixture"] = state.mixture
-            if self.options.filter.calibrated:
-                payload["temperature"] = np.array(state.ledger.temperature)
-        if kind == "train" and self._weighs_by_trust(state.iid):
-            payload["by_trust"] = np.array(1.0)
-        if kind == "train" and self.options.filter.starved_below > 0:
-            payload["pardons"] = pardons(state.ledger.tally, self.options.filter.starved_below)
+        ledger, by_trust = state.ledger, self._weighs_by_trust(state.iid)
+        values: dict[str, Array | None] = {
+            "eta": np.array(float(self._regularised(kind, state.iid))),
+            "bias": ledger.bias,
+            "mixture": state.mixture,
+            "temperature": None if state.mixture is None else np.array(ledger.temperature),
+            "by_trust": np.array(1.0),
+            "pardons": pardons(ledger.tally, self.options.filter.starved_below),
+        }
+        names = downloads(self.options, kind, by_trust=by_trust)
+        payload = {name: value for name in names if (value := values[name]) is not None}
         return Message(kind, {"net": state.net if kind == "warmup" else state.model}, payload)
 
     def _regularised(self, kind: str, iid: bool) -> bool:
@@ -207,13 +199,11 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
             return Visit(trained_reply(client, net, received), memory)
         if received.kind == "train":
             return self._train(client, net, memory, received, rng)
-        noise_filter = self._filter(client, memory, received)
+        noise_filter, labels = self._filter(client, memory, received), _labels(client, memory)
         logits = predict_global(net, client.samples)
-        if received.kind == "bias":
-            payload = noise_filter.upload_bias(logits)
-            payload |= noise_filter.upload_likelihood(logits, _labels(client, memory))
-        else:
-            payload = noise_filter.upload(noise_filter.scores(logits, _labels(client, memory)))
+        if received.kind == "filter":
+            noise_filter.keep(noise_filter.scores(logits, labels))
+        payload = noise_filter.upload(self._uploads(received), logits=logits, labels=labels)
         reply = Reply(client.id, len(client), payload=payload)
         return Visit(reply, replace(memory, filter=noise_filter.memory))
 
@@ -262,22 +252,27 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
             memory = replace(memory, labels=np.where(corrected, division.labels, labels))
 
         # Step 4: one pass of theta_k gives p-hat_k and, where wanted, the scores to fit.
-        payload = noise_filter.upload_bias(logits)
-        payload |= noise_filter.upload_tally(p_clean, scores, labels)
-        payload |= noise_filter.upload_likelihood(logits, labels)
-        if "by_trust" in received.payload:
-            payload["trusted"] = np.array(division.trusted(p_clean))
+        to_fit = scores
         if options.sampler.enabled or options.filter.fits_local_scores:
             after = np.nan_to_num(predict_array(net, samples))  # exploded weights will be refused
             bias = update_bias(memory.bias, after, options.sampler)
             debiased = debiased_labels(after, bias, options.sampler.xi)
             memory = replace(memory, bias=bias, debiased=debiased)
             if options.filter.fits_local_scores:
-                scores = noise_filter.scores(after, _labels(client, memory))
-        payload |= noise_filter.upload(scores)
+                to_fit = noise_filter.scores(after, _labels(client, memory))
+        noise_filter.keep(to_fit)
+        names = self._uploads(received)
+        payload = noise_filter.upload(
+            names, logits=logits, labels=labels, scores=scores, p_clean=p_clean
+        )
+        if "trusted" in names:
+            payload["trusted"] = np.array(division.trusted(p_clean))
         memory = replace(memory, visits=memory.visits + 1, filter=noise_filter.memory)
         diary = visit_diary(samples, labels, p_clean, logits, division, reselection.kept)
         return Visit(trained_reply(client, net, received, payload), memory, diary)
+
+    def _uploads(self, received: Message) -> tuple[str, ...]:
+        return uploads(self.options, received.kind, by_trust="by_trust" in received.payload)
 
     def _objective(self, received: Message, rng: Streams) -> MixUp:
         eta = float(received.payload["eta"])
@@ -292,37 +287,9 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         """The one global model."""
         return {"net": state.model}
 
-    def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
-        """Totals of scores and of softmax outputs, or six numbers: nothing per sample."""
-        options, largest = self.options.filter, float(max(facts.sizes.values()))
-        classes, inf, least = len(facts.classes), np.inf, np.finfo(np.float64).tiny
-        bias: dict[str, Declared] = {}
-        tally: dict[str, Declared] = {}
-        summary: dict[str, Declared] = {}
-        if options.debias == "global" and options.scope != "perfect":
-            bias["softmax"] = Declared((classes,), -largest, largest)
-        if options.scope == "federated":  # else the filter stays at the client
-            if options.calibrated:
-                lowest = largest * least_log_likelihood(classes)
-                bias["likelihood"] = Declared((len(TEMPERATURES),), lowest, -lowest)
-            if options.starved_below > 0:
-                swing = 2 * LOG_ODDS_CLIP * largest  # of a sum of scores, from one end to the other
-                tally["tally"] = Declared((3, classes), -swing, swing)
-            # One sample, or scores that are all equal, have no summary.
-            if options.aggregate == "mean":
-                low, high = (-inf, -inf, least, least, least, least), (inf, inf, inf, inf, 1.0, 1.0)
-                summary["mixture"] = Declared((6,), low, high, optional=True)
-            else:
-                summary["histogram"] = Declared((BINS,), -largest, largest, optional=True)
-        kinds = {"warmup": DIVERGENCE, "bias": bias, "filter": summary}
-        trained = {**DIVERGENCE, **bias, **tally, **summary}
-        if self._weighs_by_trust(facts.iid):
-            trained["trusted"] = Declared((), low=0.0, high=largest)
-        return kinds.get(kind, trained)
-
-    def returns(self, kind: str) -> Collection[str]:
-        """Exchanges about the filter alone bring no model."""
-        return ("net",) if kind in ("warmup", "train") else ()
+    def kinds(self, facts: Facts) -> Mapping[str, Kind]:
+        """Models, and totals of scores and softmax outputs or six numbers: nothing per sample."""
+        return kinds(self.options, facts, by_trust=self._weighs_by_trust(facts.iid))
 
     def assessment(self, state: FedDivState) -> Message:
         """The final model and filter."""

@@ -7,8 +7,8 @@ from pydantic import Field
 
 from feddiv.core.options import Options
 from feddiv.methods.contract import MethodOptions, Variant
+from feddiv.methods.feddiv.division import RelabelOptions
 from feddiv.methods.feddiv.filter import FilterOptions
-from feddiv.methods.feddiv.relabel import RelabelOptions
 from feddiv.methods.feddiv.sampler import SamplerOptions
 
 

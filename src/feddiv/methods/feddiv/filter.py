@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from feddiv.core.arrays import Array
 from feddiv.core.options import Options
 from feddiv.learning.gaussian_mixture import Mixture, first_start, fit_mixture, own_weights
-from feddiv.learning.score import LOG_ODDS_CLIP, ScoreName, minmax, score_range
+from feddiv.learning.score import ScoreName, minmax, score_range
 from feddiv.methods.feddiv.second_opinion import with_second_opinion
 
 BINS = 64
@@ -151,7 +151,7 @@ class NoiseFilter:
         return mixture.packed()
 
     def from_mixtures(self, mixtures: Array, sizes: npt.NDArray[np.generic]) -> "NoiseFilter":
-        """Server, `mean`: the n_k-weighted mean of parameters [K, 6] (Eq. M-Step-at-Server)."""
+        """Server, `mean`: the n_k-weighted mean of parameters [K, 6] (Eq. 5)."""
         if not len(mixtures):
             return self
         share = np.asarray(sizes, np.float64) / np.asarray(sizes, np.float64).sum()
@@ -204,6 +204,3 @@ class NoiseFilter:
             own = scores if sharpened is None else sharpened
             return with_second_opinion(p_clean, own, self.classes)
         return p_clean
-
-
-__all__ = ["BINS", "LOG_ODDS_CLIP", "FilterOptions", "NoiseFilter"]

@@ -1,6 +1,6 @@
 """A client's side of the federated filter: its scores, its decisions, what it uploads."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy.typing as npt
 from feddiv.core.arrays import Array, Labels
 from feddiv.learning.gaussian_mixture import Mixture
 from feddiv.learning.score import debias, label_scores, log_softmax
+from feddiv.methods.contract import Payload
 from feddiv.methods.feddiv.filter import FilterOptions, NoiseFilter
 from feddiv.methods.feddiv.second_opinion import log_likelihoods
 from feddiv.methods.feddiv.starvation import class_tally
@@ -39,6 +40,7 @@ class ClientFilter:
         received: Mapping[str, Array],
     ) -> None:
         self.options, self.classes, self.memory = options, classes, memory
+        self._summary_before, self.fitted = memory.summary, False
         self.bias, self.pardons = received.get("bias"), received.get("pardons")
         self.temperature = float(received.get("temperature", 1.0))
         shared = received.get("mixture")
@@ -96,48 +98,58 @@ class ClientFilter:
             return np.zeros(len(labels), np.bool_)
         return np.asarray(scores <= self.pardons[labels])
 
-    def upload(self, scores: Array) -> dict[str, Array]:
-        """Local filter training: a mixture fitted from W^(t), or the change of the histogram.
+    def keep(self, scores: Array) -> None:
+        """Local filter training: remember a mixture fitted from W^(t), or the histogram of scores.
 
         Nothing where local training went astray: its weights will be refused anyway.
         """
-        if not np.isfinite(scores).all():
-            return {}
+        if self.options.scope == "perfect" or not np.isfinite(scores).all():
+            return
         summary = self.filter.summarise(self.filter.scale(scores))
-        if summary is None or self.options.scope == "perfect":
-            return {}
-        before, self.memory = self.memory.summary, replace(self.memory, summary=summary)
-        if self.options.scope == "local":
-            return {}
-        if self.options.aggregate == "mean":
-            return {"mixture": summary}
-        return {"histogram": _change(summary, None if self.options.members == "round" else before)}
+        if summary is not None:
+            self.memory = replace(self.memory, summary=summary)
+            self.fitted = True
 
-    def upload_bias(self, logits: Array) -> dict[str, Array]:
-        """The change of this client's part of p-bar under the received model."""
-        if self.options.debias != "global" or self.options.scope == "perfect":
-            return {}
-        softmax = softmax_mean(logits) * len(logits)
-        before, self.memory = self.memory.softmax, replace(self.memory, softmax=softmax)
-        return {"softmax": _change(softmax, before)}
+    def upload(
+        self,
+        names: Collection[str],
+        *,
+        logits: Array,
+        labels: Labels,
+        scores: Array | None = None,
+        p_clean: Array | None = None,
+    ) -> Payload:
+        """These entries of a reply: what the client now has, as changes since its last upload.
 
-    def upload_likelihood(self, logits: Array, labels: Labels) -> dict[str, Array]:
-        """The change of how likely this client's labels are, at each temperature."""
-        if not self.options.calibrated or self.options.scope != "federated":
-            return {}
-        # Before the first filter p-bar is not known: the client's own mean stands for it.
+        `logits` are the received model's, `labels` those that were judged by `scores` and
+        `p_clean`. The summary of scores is the one that `keep` made.
+        """
+        totals: dict[str, Array] = {}
+        if "softmax" in names:
+            totals["softmax"] = softmax_mean(logits) * len(logits)
+        if "likelihood" in names:
+            totals["likelihood"] = self._likelihood(logits, labels)
+        if "tally" in names and scores is not None and p_clean is not None:
+            kept = p_clean >= self.options.drop_below
+            totals["tally"] = class_tally(labels, scores, kept, self.classes)
+        payload = {name: _change(now, getattr(self.memory, name)) for name, now in totals.items()}
+        if totals:
+            self.memory = replace(self.memory, **totals)
+        if self.fitted and self.memory.summary is not None:
+            if "mixture" in names:
+                payload["mixture"] = self.memory.summary
+            if "histogram" in names:
+                before = None if self.options.members == "round" else self._summary_before
+                payload["histogram"] = _change(self.memory.summary, before)
+        return payload
+
+    def _likelihood(self, logits: Array, labels: Labels) -> Array:
+        """How likely the labels are at each temperature.
+
+        Before the first filter p-bar is not known: the client's own mean stands for it.
+        """
         unbiased = self._debiased(logits) if self.learnt else debias(logits, softmax_mean(logits))
-        found = log_likelihoods(unbiased, labels)
-        before, self.memory = self.memory.likelihood, replace(self.memory, likelihood=found)
-        return {"likelihood": _change(found, before)}
-
-    def upload_tally(self, p_clean: Array, scores: Array, labels: Labels) -> dict[str, Array]:
-        """The change of how many labels of each class this client holds and keeps."""
-        if self.options.starved_below == 0 or self.options.scope != "federated":
-            return {}
-        tally = class_tally(labels, scores, p_clean >= self.options.drop_below, self.classes)
-        before, self.memory = self.memory.tally, replace(self.memory, tally=tally)
-        return {"tally": _change(tally, before)}
+        return log_likelihoods(unbiased, labels)
 
 
 def _change(now: Array, before: Array | None) -> Array:

@@ -28,12 +28,12 @@ class SamplerOptions(Options):
 
 
 def debiased_labels(logits: Array, bias: Array, xi: float) -> Labels:
-    """y-tilde = argmax[f(x) - xi log p-hat] (Eq. Logit-Debias); logits [n, C], bias [C]."""
+    """y-tilde = argmax[f(x) - xi log p-hat] (Eq. 9); logits [n, C], bias [C]."""
     return np.asarray(debias(logits, bias, xi).argmax(axis=1))
 
 
 def update_bias(bias: Array, logits: Array, options: SamplerOptions) -> Array:
-    """p-hat <- m p-hat + (1-m) mean softmax over the client's data (Eq. Momentum-p).
+    """p-hat <- m p-hat + (1-m) mean softmax over the client's data (Eq. 12).
 
     With `confident_only` the mean is over samples whose de-biased confidence exceeds it; where
     there is none, p-hat stays.
@@ -49,7 +49,7 @@ def update_bias(bias: Array, logits: Array, options: SamplerOptions) -> Array:
 
 
 class Reselection:
-    """Which samples each local epoch trains on: D_k, D_clean, D_clean + D_relab, or D_resel.
+    """Which samples each epoch trains on (Eq. 11): D_k, D_clean, D_clean + D_relab, or D_resel.
 
     `logits` are the global model's. `relabelled_train` says whether relabelled samples may train
     in this visit, `stale` has the client's own de-biased labels of its last visit, for
@@ -93,7 +93,7 @@ class Reselection:
         return len(self.rows)
 
     def __call__(self, epoch: int) -> Selection:
-        """The samples on which y-hat and y-tilde agree (Eq. Reselect), with their labels."""
+        """The samples on which y-hat and y-tilde agree (Eq. 10), with their labels."""
         rows = self.rows
         if self.every_epoch and len(rows):
             # In the first epoch the local model still is the global one, whose logits are known.

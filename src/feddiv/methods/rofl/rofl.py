@@ -31,6 +31,7 @@ from feddiv.methods.contract import (
     Declared,
     Exchange,
     Facts,
+    Kind,
     Message,
     Method,
     MethodOptions,
@@ -122,20 +123,24 @@ class RoFL(Method[RoFLState, None]):
 
     def visit(self, client: Client, memory: None, received: Message, rng: Streams) -> Visit[None]:
         """Learn from small losses, and let the centroids follow."""
-        net, samples, told = client.net(received.weights["net"]), client.samples, received.payload
+        net, samples, payload = (
+            client.net(received.weights["net"]),
+            client.samples,
+            received.payload,
+        )
 
         # What stands in for a doubted label: y-hat, once the model has learnt something.
         stand_ins = samples.given
-        if told["pseudo_labels"]:
+        if payload["pseudo_labels"]:
             stand_ins = torch.from_numpy(predict_global(net, samples).argmax(axis=1))
 
         # A = G. A net that has no features and head is refused here, in the first round.
-        centroids = local_centroids(net, client, told.get("centroids"))
+        centroids = local_centroids(net, client, payload.get("centroids"))
         objective = CentroidObjective(
             centroids,
             stand_ins,
-            forget_rate=float(told["forget_rate"]),
-            centroid_weight=float(told["centroid_weight"]),
+            forget_rate=float(payload["forget_rate"]),
+            centroid_weight=float(payload["centroid_weight"]),
             entropy_weight=self.options.entropy_weight,
         )
         train(net, samples, everything(samples), objective, self.training, rng)
@@ -149,9 +154,10 @@ class RoFL(Method[RoFLState, None]):
         """The one global model."""
         return {"net": state.net}
 
-    def declares(self, kind: str, facts: Facts) -> Mapping[str, Declared]:
-        """Weights, n_k, the divergence, and class means of features."""
-        return {**DIVERGENCE, "centroids": Declared((len(facts.classes), None))}
+    def kinds(self, facts: Facts) -> Mapping[str, Kind]:
+        """The model, how far it moved, and class means of features."""
+        reply = {**DIVERGENCE, "centroids": Declared((len(facts.classes), None))}
+        return {"train": Kind(reply, message=(*self.schedule(0), "centroids"))}
 
 
 def _ramp(turn: int, length: int) -> float:
