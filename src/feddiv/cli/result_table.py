@@ -1,5 +1,7 @@
 """The end of a run, in a table that fits a small terminal."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from rich import box
 from rich.console import Console
@@ -12,7 +14,13 @@ from feddiv.report.picture import PICTURE
 from feddiv.runs.experiment import title
 from feddiv.runs.run import Run
 
+BELIEVED = "mean_last10_believed_accuracy"
 CENTRAL = ("Test accuracy: mean of the last ten rounds, best round on the test set, last round.",)
+DOUBTFUL = (
+    "Test samples are some of your own, whose labels may be wrong, and a model that contradicts a",
+    "wrong label counts as wrong: mean of the last ten rounds, best round, last round. Believed:",
+    "accuracy on those test labels only that the method believes, mean of the last ten rounds.",
+)
 HELD_OUT = (
     "Accuracy on samples that clients keep out of training, against their given labels: mean of",
     "the last ten rounds, best round, last round. Believed: against those labels only that the",
@@ -27,15 +35,15 @@ def print_summary(run: Run) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("method")
     held_out = isinstance(run.experiment.evaluation, HeldOut)
-    believed = ["believed"] if held_out else []
+    believed = ["believed"] if BELIEVED in run.summary else []
     for column in ("last ten", "best", "last", *believed, "filter F1", "flagged", "time"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_row(Text(title(run.experiment), style="bold"), *_cells(run))
+    table.add_row(Text(title(run.experiment), style="bold"), *_cells(run, believed))
     for name, rival in run.against.items():
-        table.add_row(Text(name), *_cells(rival))
+        table.add_row(Text(name), *_cells(rival, believed))
     console.print(table)
     for line in (
-        *(HELD_OUT if held_out else CENTRAL),
+        *(HELD_OUT if held_out else DOUBTFUL if believed else CENTRAL),
         f"Written to {run.folder}",
         f"Picture    {run.folder / PICTURE}",
         f"Model      {run.folder / 'model.safetensors'}",
@@ -55,15 +63,14 @@ def _heading(run: Run) -> str:
     )
 
 
-def _cells(run: Run) -> list[str]:
+def _cells(run: Run, believed: Sequence[str]) -> list[str]:
     summary, measure = run.summary, run.experiment.evaluation.measure
     quality = summary["filter"] or {}
-    believed = "mean_last10_believed_accuracy"
     return [
         _percent(summary[f"mean_last10_{measure}"]),
         _percent(summary[f"best_{measure}"]),
         _percent(summary[f"last_{measure}"]),
-        *([_percent(summary[believed])] if believed in summary else []),
+        *(_percent(summary.get(BELIEVED)) for _ in believed),
         "-" if quality.get("f1") is None else f"{quality['f1']:.3f}",
         _percent(summary["flagged"]),
         duration(summary["seconds"]),

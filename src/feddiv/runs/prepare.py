@@ -30,6 +30,11 @@ class Prepared:
         """How many turns the loop will take."""
         return sum(stage.turns for stage in self.workspace.method.stages())
 
+    @property
+    def doubtful_test(self) -> bool:
+        """Whether the labels of the test samples are no better than those trained on."""
+        return _doubtful_test(self.dataset, self.draw)
+
 
 def prepare(
     experiment: Experiment,
@@ -75,6 +80,11 @@ def _settled(
     if draw is None:
         draw = _new_draw(experiment, dataset, streams, watcher)
         remarks += few_at_once(experiment, draw)
+        if _doubtful_test(dataset, draw):
+            remarks.append(
+                f"test samples are taken from {dataset.name} itself ({len(dataset.test):,}), and "
+                "their labels may be as wrong as the others: look at the accuracy on believed ones"
+            )
     for line in () if begun else remarks:
         watcher.note(line)
     draw.check(dataset)
@@ -83,6 +93,11 @@ def _settled(
     if draw.foreign is not None:  # its images are in the data set now
         draw = replace(draw, foreign=replace(draw.foreign, images=None))
     return experiment, dataset, draw
+
+
+def _doubtful_test(dataset: Dataset, draw: Draw) -> bool:
+    """Whether test samples were cut from data whose labels nobody vouches for."""
+    return dataset.split_here and len(dataset.test) > 0 and draw.truth is None
 
 
 def _new_draw(

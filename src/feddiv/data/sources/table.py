@@ -165,6 +165,7 @@ def _features(table: Table, roles: dict[str, str], options: DataOptions) -> Data
         clients=sheet.clients,
         holder=None if sheet.holder is None else torch.from_numpy(sheet.holder),
         notes=(_said(table, roles, columns), *number_notes(sheet.classes)),
+        split_here=sheet.split_here,
     )
 
 
