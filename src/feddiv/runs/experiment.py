@@ -10,7 +10,7 @@ from feddiv.config.experiment import Experiment, changed_options, load_experimen
 from feddiv.core.arrays import Weights
 from feddiv.core.dotted import flat
 from feddiv.core.errors import TooFew, UserError
-from feddiv.data import Dataset, DataWatcher, Draw
+from feddiv.data import DataWatcher, Draw, Loaded
 from feddiv.methods.registry import full_name
 from feddiv.runs.clients import as_settled
 from feddiv.runs.loop import Record
@@ -53,7 +53,7 @@ def run_experiment(
     folder: RunFolder,
     watcher: Watcher,
     *,
-    brought: Dataset | None = None,
+    brought: Loaded | None = None,
     carrier: Carrier,
     net: Callable[[], nn.Module] | None = None,
 ) -> Run:
@@ -78,7 +78,7 @@ def resume_experiment(
     path: Path,
     watcher: Watcher,
     *,
-    brought: Dataset | None = None,
+    brought: Loaded | None = None,
     carrier: Carrier,
     net: Callable[[], nn.Module] | None = None,
     wanted: Experiment | None = None,

@@ -9,7 +9,7 @@ from feddiv.config.experiment import Experiment
 from feddiv.config.sections import HeldOut
 from feddiv.core.errors import UserError
 from feddiv.core.randomness import Streams
-from feddiv.data import Dataset, DataWatcher, Draw, load_dataset, make_draw
+from feddiv.data import Dataset, DataWatcher, Draw, Loaded, load_dataset, make_draw
 from feddiv.data.draw.held_out import check_share, with_held_out
 from feddiv.data.draw.recipe import check_recipe
 from feddiv.federation.workspace import Workspace
@@ -40,7 +40,7 @@ def prepare(
     experiment: Experiment,
     draw: Draw | None = None,
     watcher: DataWatcher | None = None,
-    brought: Dataset | None = None,
+    brought: Loaded | None = None,
     net: Callable[[], nn.Module] | None = None,
 ) -> Prepared:
     """Everything that can go wrong before a run, before anything is written.
@@ -58,7 +58,7 @@ def drawn(
     experiment: Experiment,
     draw: Draw | None = None,
     watcher: DataWatcher | None = None,
-    brought: Dataset | None = None,
+    brought: Loaded | None = None,
 ) -> tuple[Dataset, Draw]:
     """The data as clients see it, and who holds what under which labels."""
     _, dataset, draw = _settled(experiment, draw, watcher, brought)
@@ -69,7 +69,7 @@ def _settled(
     experiment: Experiment,
     draw: Draw | None,
     watcher: DataWatcher | None,
-    brought: Dataset | None,
+    brought: Loaded | None,
 ) -> tuple[Experiment, Dataset, Draw]:
     """The experiment with all that it leaves to the data, these data, and their draw."""
     streams, watcher = Streams(experiment.seed), watcher or DataWatcher()
