@@ -22,7 +22,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from feddiv.config.experiment import CheckpointOptions, Experiment, load_experiment
+from feddiv.config.experiment import CheckpointOptions, Experiment
+from feddiv.config.reading import load_experiment
 
 RESULTS = Path(__file__).parent / "results"
 

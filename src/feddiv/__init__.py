@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 from feddiv.core.errors import UserError
 
 if TYPE_CHECKING:
-    from torch.utils.data import Dataset as TorchDataset
-
-    from feddiv.config.experiment import Experiment, Overrides, Source, load_experiment
-    from feddiv.data.sources.python import Clients
+    from feddiv.config.experiment import Experiment
+    from feddiv.config.reading import Overrides, Source, load_experiment
+    from feddiv.data.sources.python import Clients, ClientSamples
     from feddiv.federation.federation import Federation
     from feddiv.learning.score import label_scores
     from feddiv.methods.feddiv.filter import FilterOptions, NoiseFilter
@@ -47,7 +46,7 @@ __version__ = metadata.version("feddiv")
 # Imported when first asked for: they bring torch, which takes seconds.
 _HOMES = {
     "Experiment": "feddiv.config.experiment",
-    "load_experiment": "feddiv.config.experiment",
+    "load_experiment": "feddiv.config.reading",
     "FilterOptions": "feddiv.methods.feddiv.filter",
     "NoiseFilter": "feddiv.methods.feddiv.filter",
     "label_scores": "feddiv.learning.score",
@@ -68,42 +67,52 @@ def __dir__() -> list[str]:
 
 
 def run(
-    experiment: "Source" = "quickstart",
+    experiment: "Source | None" = None,
     overrides: "Overrides" = (),
     *,
     out: str | Path | None = None,
     workers: int | None = None,
     watcher: "Watcher | None" = None,
     clients: "Clients | None" = None,
-    test: "TorchDataset[Any] | None" = None,
+    test: "ClientSamples | None" = None,
     classes: "Sequence[str] | None" = None,
 ) -> "Run":
     """Train, compare with the methods of `against` on the same draw, and write it all down.
 
-    `experiment` is a preset's name, a TOML file, a tree of values or an `Experiment`; `overrides`
-    are `{"noise.rho": 0.5}` or `["noise.rho=0.5"]`. Without `out`, the run gets a new folder
-    under `runs/`. `workers` are processes, by default one per core, with 0 none but this one; the
-    result is the same for any number. Raises `UserError`, with nothing written, if the run is not
-    possible.
+    `experiment` is a preset's name, a TOML file, a tree of values or an `Experiment`; without one
+    it is `quickstart`, and `own` for data of your own. `overrides` are `{"noise.rho": 0.5}` or
+    `["noise.rho=0.5"]`. Without `out`, the run gets a new folder under `runs/`. `workers` are
+    processes, by default one per core, with 0 none but this one; the result is the same for any
+    number. Raises `UserError`, with nothing written, if the run is not possible.
 
-    `clients` brings data along: a list of torch data sets, one for each client, or a mapping from
-    clients' names to them, whose items are (image or vector, label). `test` is one more, not
-    needed with evaluation.name=held_out; `classes` names the classes.
+    `clients` brings data along: a list with one set of samples for each client, or a mapping from
+    clients' names to them. A set is a torch or Hugging Face data set or a list, with items (image
+    or vector, label) or dicts of the two; a pair of arrays (X, y); or a data frame. One frame with
+    a column `client` is all clients at once. All of them take part in every round unless
+    clients.fraction says otherwise. `test` is one more set, not needed with
+    evaluation.name=held_out; `classes` names the classes.
 
-    Example:
+    Examples:
         >>> run = feddiv.run("quickstart", {"rounds": 20}, out="runs/first")  # doctest: +SKIP
         >>> run.summary["filter"]["f1"], run.column("test_accuracy")  # doctest: +SKIP
         >>> feddiv.load(run.folder).predict(images)  # doctest: +SKIP
     """
-    from feddiv.config.experiment import load_experiment
+    from feddiv.config.own_data import load_with_clients, usual_preset
+    from feddiv.config.reading import as_settings, load_experiment
     from feddiv.data.sources.python import brought
     from feddiv.methods.registry import full_name
     from feddiv.report.picture import save_picture
     from feddiv.runs.experiment import Watcher, run_experiment
     from feddiv.runs.run_folder import RunFolder
 
-    own = {"data.source": "python", "partition.name": "natural"}
-    settled = load_experiment(experiment, overrides, None if clients is None else own)
+    watcher, settings = watcher or Watcher(), as_settings(overrides)
+    if experiment is None:
+        chosen = usual_preset([settings.get("data.source")])
+        experiment = chosen if clients is None else "own"
+    if clients is None:
+        settled = load_experiment(experiment, settings, note=watcher.note)
+    else:
+        settled = load_with_clients(experiment, settings, watcher.note)
     preset = "experiment"
     if isinstance(experiment, str | Path):
         preset = Path(experiment).name.removesuffix(".toml")
@@ -116,8 +125,8 @@ def run(
     result = run_experiment(
         settled,
         folder,
-        watcher or Watcher(),
-        brought=brought(clients, test, classes),
+        watcher,
+        brought=brought(clients, test, classes, settled.data),
         carrier=_carrier(_checked(workers)),
     )
     save_picture(result)
@@ -130,7 +139,7 @@ def resume(
     workers: int | None = None,
     watcher: "Watcher | None" = None,
     clients: "Clients | None" = None,
-    test: "TorchDataset[Any] | None" = None,
+    test: "ClientSamples | None" = None,
     classes: "Sequence[str] | None" = None,
 ) -> "Run":
     """Go on with the run in a folder, from its last checkpoint to its end, with the same bits.
@@ -138,16 +147,19 @@ def resume(
     A run that came to its end is read, not repeated. Data that were brought along have to be
     brought again.
     """
+    from feddiv.config.reading import load_experiment
     from feddiv.data.sources.python import brought
-    from feddiv.report.picture import PICTURE, save_picture
+    from feddiv.report.picture import save_picture
     from feddiv.runs.experiment import Watcher, resume_experiment
+    from feddiv.runs.run_folder import PICTURE
 
     folder = Path(path).expanduser()
+    options = None if clients is None else load_experiment(folder / "config.toml").data
     drawn = (folder / PICTURE).is_file()
     result = resume_experiment(
         folder,
         watcher or Watcher(),
-        brought=brought(clients, test, classes),
+        brought=brought(clients, test, classes, options),
         carrier=_carrier(_checked(workers)),
     )
     if not drawn:  # the picture comes last of all: where it is, nothing was left to do

@@ -71,4 +71,5 @@ def _contents(folder: Path) -> dict[str, bytes | None]:
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> feddiv.Run:
     """A tiny finished run with its comparison."""
-    return feddiv.run("quickstart", TINY, out=tmp_path_factory.mktemp("runs") / "finished")
+    out = tmp_path_factory.mktemp("runs") / "finished"
+    return feddiv.run("quickstart", TINY, out=out, workers=0)  # no processes: quicker

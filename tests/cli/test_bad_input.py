@@ -32,7 +32,7 @@ def seven_wide(input_shape, classes):
         (["data.images=5000"], "data.images=5000"),
         (["data.test_images=5000"], "data.test_images=5000"),
         (["warmup.iterations=17"], "warmup.iterations=17"),
-        (["method.name=fedmagic"], "'fedmagic' is unknown; there are feddiv, fedavg"),
+        (["method.name=magic"], "'magic' is unknown; there are feddiv, fedavg"),
         (["method.variant=magic"], "'magic' is unknown"),
         (["partition.name=[1]"], "partition.name=[1] is unknown"),
         (["noise.name=brown"], "noise.name='brown' is unknown"),
@@ -40,10 +40,10 @@ def seven_wide(input_shape, classes):
         (["model.name=vgg"], "model.name='vgg' is no net"),
         (["model.name=no.such.module:net"], "cannot be imported"),
         (["against=['fedmagic']"], "'fedmagic' is unknown"),
-        (["against=['fedavg-magic']"], "against: 'fedavg-magic' is unknown; of fedavg there are"),
+        (["against=['fedavg-magic']"], "against: 'fedavg-magic' is unknown (did you mean "),
         (["against=['feddiv:paper']"], "against: 'feddiv:paper' is spelt with a dash"),
         (["method.name=feddiv:paper"], "method.name: 'feddiv:paper' is spelt with a dash"),
-        (["method.name=feddiv-magic"], "'feddiv-magic' is unknown; of feddiv there are feddiv, "),
+        (["method.name=feddiv-magic"], "'feddiv-magic' is unknown (did you mean 'feddiv"),
         (["method.name=feddiv-paper", "method.variant=release"], "contradict each other"),
         (["against=['feddiv', 'feddiv-plus']"], "'feddiv-plus' is named twice"),
         (["method.name=fedcorr", "warmup.iterations=0"], "warmup.iterations=0: fedcorr needs 1"),
@@ -101,6 +101,7 @@ def test_data_file_without_samples(refused, tmp_path, arrays):
     assert "bad.npz" in refused("run", "data.source=npz", "data.path=bad.npz")
 
 
+@pytest.mark.slow
 def test_draw_of_other_data(refused, finished):
     assert "draw" in refused("run", f"data.draw={finished.folder / 'draw.npz'}", "data.images=100")
 

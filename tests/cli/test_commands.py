@@ -4,13 +4,14 @@ import re
 import pytest
 
 import feddiv
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.data import NOISES, PARTITIONS, SOURCES
 from feddiv.methods.registry import METHODS
 from feddiv.nets import NETS
 from feddiv.presets import presets
 
 
+@pytest.mark.slow
 def test_run_writes_a_folder_and_names_it(command, tiny, tmp_path):
     outcome = command("run", *tiny)
     assert outcome.code == 0
@@ -24,6 +25,7 @@ def test_run_writes_a_folder_and_names_it(command, tiny, tmp_path):
     assert str(folder.relative_to(tmp_path) / "picture.png") in outcome.out
 
 
+@pytest.mark.slow
 def test_run_compares_on_the_same_draw(command, tiny, tmp_path):
     outcome = command("run", *tiny, "against=['fedavg', 'feddiv-paper']", "--out", "mine")
     assert outcome.code == 0
@@ -37,11 +39,13 @@ def test_run_compares_on_the_same_draw(command, tiny, tmp_path):
         assert name in outcome.out
 
 
+@pytest.mark.slow
 def test_a_rival_equal_to_the_method_is_not_run_again(command, tiny, tmp_path):
     assert command("run", "method.name=fedavg", *tiny, "--out", "mine").code == 0
     assert not (tmp_path / "mine" / "against").exists()
 
 
+@pytest.mark.slow
 def test_plain_progress_has_a_line_for_each_round_on_stderr(command, tiny):
     outcome = command("run", *tiny, "against=[]", "--out", "mine")
     lines = outcome.err.splitlines()
@@ -50,6 +54,7 @@ def test_plain_progress_has_a_line_for_each_round_on_stderr(command, tiny):
     assert "round 2" not in outcome.out
 
 
+@pytest.mark.slow
 def test_quiet_leaves_only_the_summary(command, tiny):
     outcome = command("run", *tiny, "--quiet", "--out", "mine")
     assert outcome.err == ""
@@ -61,6 +66,7 @@ def test_a_preset_wins_over_a_folder_of_its_name(command, tmp_path):
     assert command("show", "quickstart").code == 0
 
 
+@pytest.mark.slow
 def test_show_can_be_run(command, tiny, tmp_path):
     settings = [*tiny, "method.variant=release", "noise.tau=0.25", "data.augment.pad=2"]
     (tmp_path / "mine.toml").write_text(command("show", *settings).out)
@@ -110,6 +116,7 @@ def test_version_and_help(command):
         assert "predict" in outcome.out
 
 
+@pytest.mark.slow
 def test_python_gives_the_numbers_of_the_command_line(command, tiny, tmp_path):
     assert command("run", *tiny, "--out", "mine").code == 0
     settings = {"rounds": 3, "warmup.iterations": 1, "data.images": 200, "train.epochs": 1}
@@ -130,6 +137,7 @@ def test_everything_offered_in_python_is_there():
         feddiv.nonsense  # noqa: B018
 
 
+@pytest.mark.slow
 def test_a_run_that_diverges_says_so_and_keeps_what_it_wrote(command, tiny, tmp_path) -> None:
     done = command(
         "run", *tiny, "method.name=fedavg", "train.lr=1e38", "--out", tmp_path / "x", "-q"
@@ -142,6 +150,7 @@ def test_a_run_that_diverges_says_so_and_keeps_what_it_wrote(command, tiny, tmp_
     assert not (tmp_path / "x" / "summary.json").exists()
 
 
+@pytest.mark.slow
 def test_a_draw_brings_its_kind_of_partition_along(command, tmp_path) -> None:
     few = ["rounds=2", "warmup.iterations=0", "data.images=200", "train.epochs=1", "against=[]"]
     paper = [*few, "method.variant=paper", "-q"]
@@ -159,6 +168,7 @@ def test_a_draw_brings_its_kind_of_partition_along(command, tmp_path) -> None:
     assert accuracy[0] == accuracy[1], "the prior regulariser is on for both"
 
 
+@pytest.mark.slow
 def test_a_warm_up_in_which_everybody_explodes_is_noticed(command, tiny, tmp_path):
     done = command("run", *tiny, "against=[]", "train.lr=1e30", "--out", tmp_path / "x", "-q")
     assert done.code == 1

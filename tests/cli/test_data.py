@@ -115,6 +115,7 @@ main(["data", "get", "tiny"])
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_has_come(command, web, cache, monkeypatch):
     content = os.urandom(400_000)
     benchmark, archive = packed_benchmark(url=web.url("slow"), train=content)

@@ -4,7 +4,7 @@ import pytest
 from PIL import Image
 from tests.data.pictures import picture
 
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.runs.prepare import drawn
 
 

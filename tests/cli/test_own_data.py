@@ -51,6 +51,7 @@ def test_from_a_folder_to_predictions(command, fruit, tmp_path):
     assert "resized" not in again.err
 
 
+@pytest.mark.slow
 def test_workers_give_the_same_bits_on_mapped_images(command, fruit, tmp_path):
     hashes = []
     for workers in (0, 2):
@@ -64,6 +65,7 @@ def test_workers_give_the_same_bits_on_mapped_images(command, fruit, tmp_path):
     assert hashes[0] == hashes[1]
 
 
+@pytest.mark.slow
 def test_embeddings_in_a_table(command, tmp_path):
     rng = np.random.default_rng(0)
     lines = ["label,hospital,e0,e1,e2"]

@@ -13,6 +13,7 @@ import pytest
 TINY = ["rounds=3", "warmup.iterations=1", "data.images=120", "train.epochs=1", "against=[]"]
 
 
+@pytest.mark.slow
 def test_stop_and_resume(tmp_path: Path) -> None:
     settings = [*TINY[1:], "rounds=4000"]
     run = [sys.executable, "-m", "feddiv", "run", *settings, "--out", "mine", "--quiet"]
@@ -63,6 +64,7 @@ def test_bad_input(refused, tmp_path: Path, arguments: list[str], said: str) -> 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_replaced_samples_under_the_same_labels_are_refused(command, tmp_path: Path) -> None:
     x, y = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32), np.arange(60) % 3
     x_test, y_test = x[:9] + 1, y[:9]

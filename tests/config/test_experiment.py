@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from feddiv.config.experiment import Experiment, load_experiment, to_toml
+from feddiv.config.experiment import Experiment, to_toml
+from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.methods.registry import METHODS
 from feddiv.presets import presets
@@ -243,7 +244,7 @@ def test_a_file_that_is_missing_or_no_toml(tmp_path: Path) -> None:
 )
 def test_unknown_keys_name_what_is_allowed_there(override: str, key: str, allowed: set) -> None:
     message = refused(override)
-    assert message.startswith(f"{key} is an unknown key; allowed here: ")
+    assert message.startswith(f"{key} is an unknown key")
     assert allowed <= set(message.partition("allowed here: ")[2].split(", "))
 
 
@@ -269,7 +270,7 @@ def test_unknown_keys_of_a_chosen_class_name_the_keys_of_that_class() -> None:
         "train.lr=fast",
         "method.filter.monotone=perhaps",
         "method.filter.score=3",
-        "against=fedavg",
+        "against=3",
         "against=[3]",
         "description=3",
         "data=digits",

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from feddiv.config.experiment import Experiment, load_experiment, to_toml
+from feddiv.config.experiment import Experiment, to_toml
+from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.methods.registry import METHODS, full_name, names_of, split_name
 

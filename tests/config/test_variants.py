@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.methods.registry import METHODS
 
 

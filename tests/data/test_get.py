@@ -207,6 +207,7 @@ with interrupts.handled(), interrupts.allowed():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_unpacking_leaves_nothing_half_written(cache: Path, number: int) -> None:
     benchmark, archive = packed_benchmark(train=bytes(60_000_000))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.core.randomness import Streams
 from feddiv.data import DataOptions, Dataset, load_dataset, make_draw
@@ -242,6 +242,7 @@ def test_a_changed_label_of_the_real_files_is_noticed(
 RATES = {"aggre": 0.090, "random1": 0.172, "random2": 0.181, "random3": 0.176, "worse": 0.402}
 
 
+@pytest.mark.slow
 def test_cifar10n(cifar_n_folder: Path, cifar_folder: Path) -> None:
     real = load_dataset(DataOptions(source="cifar10", path=cifar_folder), Streams(0))
     few = real.chosen(torch.arange(1, 50_000, 20))
@@ -254,6 +255,7 @@ def test_cifar10n(cifar_n_folder: Path, cifar_folder: Path) -> None:
         assert part.given.tolist() == draw.given[1::20].tolist()
 
 
+@pytest.mark.slow
 def test_cifar100n_annotators(cifar_n_folder: Path, cifar100_folder: Path) -> None:
     settings = [
         f"data.path={cifar100_folder}",

@@ -163,6 +163,7 @@ def test_a_mixture_shows_the_images_of_its_open_set(data: Dataset, other: Path) 
     assert changed.any()
 
 
+@pytest.mark.slow
 def test_a_run_counts_foreign_images_as_wrong_and_never_right(other: Path, tmp_path: Path) -> None:
     settings = [
         "noise.name=open_set",

@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.core.randomness import Streams
 from feddiv.data import Augment, DataOptions, Dataset, Draw, load_dataset, make_draw
 from feddiv.data.dataset import Split
 from feddiv.data.noise import Symmetric
 from feddiv.data.partition import BernoulliDirichlet
 from feddiv.presets import presets
+
+pytestmark = pytest.mark.slow  # CIFAR's labels are drawn for every cell
 
 CIFAR = [name for name in presets() if name.startswith(("cifar10-", "cifar100-"))]
 IID = [name for name in CIFAR if "-iid-" in name]

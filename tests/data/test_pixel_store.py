@@ -199,6 +199,7 @@ pixel_store.PixelStore(files, 4, 3).make(Slow(), "images")
 """
 
 
+@pytest.mark.slow
 def test_a_kill_in_the_middle_and_a_second_process(files: Files) -> None:
     first = subprocess.Popen(
         [sys.executable, "-c", KILLED, str(files.root)], stdout=subprocess.PIPE, text=True
@@ -239,6 +240,7 @@ def test_a_decoder_that_kills_its_process(files: Files, monkeypatch: pytest.Monk
     assert store.opened().inputs[:, 0, 0, 0].tolist() == list(range(COUNT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cores", [1, 2])
 def test_a_read_that_blocks_can_be_stopped(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int

@@ -11,7 +11,7 @@ from PIL import Image
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 import feddiv
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.data.sources.python import brought
 from feddiv.runs.experiment import Watcher
@@ -146,6 +146,7 @@ CONFIG = {
 }
 
 
+@pytest.mark.slow
 def test_a_run_resumes_with_the_data_brought_again(tmp_path: Path) -> None:
     clients, test = [vectors(30, 1), vectors(20, 2), vectors(40, 3)], vectors(12, 4)
     run = feddiv.run(CONFIG, clients=clients, test=test, out=tmp_path / "run", workers=0)
@@ -168,6 +169,7 @@ def test_a_run_resumes_with_the_data_brought_again(tmp_path: Path) -> None:
     assert resumed.summary["model_hash"] == run.summary["model_hash"]
 
 
+@pytest.mark.slow
 def test_a_test_set_is_needed_unless_clients_hold_out(tmp_path: Path) -> None:
     clients = [vectors(30, 1), vectors(20, 2)]
     with pytest.raises(UserError, match="no test samples; evaluation"):
@@ -190,6 +192,7 @@ def test_what_contradicts_the_data_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_the_example_of_the_documentation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

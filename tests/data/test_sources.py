@@ -101,6 +101,7 @@ def test_registry_describes_itself(name: str) -> None:
     assert "\n" not in SOURCES[name].summary
 
 
+@pytest.mark.slow
 def test_cifar10_is_read_from_its_python_files(
     cifar_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,6 +185,7 @@ def test_the_cache_is_where_the_platform_says(
     assert cache_folder() == tmp_path / "mine"
 
 
+@pytest.mark.slow
 def test_cifar100_is_read_with_its_fine_labels(cifar100_folder: Path) -> None:
     data = load(source="cifar100", path=cifar100_folder)
     assert (len(data.train), len(data.test)) == (50_000, 10_000)

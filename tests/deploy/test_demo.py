@@ -26,7 +26,10 @@ from feddiv.deploy.deployment import init
 from feddiv.deploy.names import address
 from feddiv.deploy.processes import Failed, Processes
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
+]
 
 COMMAND = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"

@@ -17,7 +17,7 @@ pytest.importorskip("flwr")
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.config.sections import Flower
 from feddiv.core.errors import UserError
 from feddiv.data.sources.sites import described

@@ -16,6 +16,8 @@ from feddiv.deploy.deployment import CONNECTION, Deployment, init
 from feddiv.deploy.names import address
 from feddiv.deploy.processes import Failed, Processes
 
+pytestmark = pytest.mark.slow
+
 LIMITS = shown.Limits()
 
 

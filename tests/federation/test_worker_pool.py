@@ -28,6 +28,8 @@ from feddiv.methods.contract import Budget, Client, Exchange, Message, Reply, Vi
 from feddiv.methods.fedavg import FedAvg, FedAvgOptions
 from feddiv.nets import ModelOptions
 
+pytestmark = pytest.mark.slow
+
 RNG = Streams(1).at(round=1)
 
 
@@ -252,7 +254,7 @@ def test_workers_where_there_is_no_safe_fork(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_pool_that_nobody_closed_does_not_hold_python_up() -> None:
     code = (
         "import feddiv.federation.worker_pool as w; from feddiv.runs.prepare import prepare;"
-        "from feddiv.config.experiment import load_experiment;"
+        "from feddiv.config.reading import load_experiment;"
         "p = prepare(load_experiment('quickstart', {'data.images': 50, 'clients.count': 2}));"
         "pool = w.Workers(p.workspace, 2); from feddiv.core.randomness import Streams;"
         "pool.evaluate({'net': pool.make_model('net', Streams(0))}); print(len(pool.workers))"

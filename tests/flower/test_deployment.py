@@ -16,14 +16,18 @@ pytest.importorskip("flwr")
 from tests.flower.trial import SETTINGS, lines
 
 import feddiv
-from feddiv.config.experiment import load_experiment, to_toml
+from feddiv.config.experiment import to_toml
+from feddiv.config.reading import load_experiment
 from feddiv.deploy.certificates import node_key
 from feddiv.deploy.demo import Limits, answers, environment, free_ports, online_nodes
 from feddiv.deploy.deployment import Deployment, init
 from feddiv.deploy.names import address
 from feddiv.deploy.processes import Failed, Kept, Processes
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
+]
 
 SITES = ("north", "south")
 LIMITS = Limits()

@@ -11,6 +11,8 @@ from tests.flower.trial import lines, run_config, served, trial_grid
 
 from feddiv.core.errors import TooFew
 
+pytestmark = pytest.mark.slow
+
 BAD = 69  # the node of client 1
 
 

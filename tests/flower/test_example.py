@@ -14,6 +14,8 @@ from tests.flower.grids import LocalGrid
 
 import feddiv.flower.strategy as ours
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower"
 ROUNDS = 8
 

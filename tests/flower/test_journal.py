@@ -13,6 +13,7 @@ from feddiv.core.files import load_tensors, tensors_hash
 from feddiv.runs.evaluate import comparable
 
 
+@pytest.mark.slow
 def test_what_is_refused_is_told_by_name(deployment, capsys):
     grid, config = sites_grid(deployment)
 
@@ -33,6 +34,7 @@ def test_what_is_refused_is_told_by_name(deployment, capsys):
     assert [each.split(":")[0] for each in told] == ["b"]
 
 
+@pytest.mark.slow
 def test_a_round_that_a_site_did_not_measure_is_not_the_best(deployment):
     grid, config = sites_grid(deployment, **{"evaluation-every": 1})
     asked = {2: 6, 3: 5}  # in round 2 site b is silent, in round 3 site a
@@ -65,6 +67,7 @@ def test_rounds_that_can_be_compared():
     assert comparable(central, "test_accuracy") == central[:1]
 
 
+@pytest.mark.slow
 def test_a_run_to_which_nobody_came_leaves_its_folder_free(deployment):
     grid, config = sites_grid(deployment, names=("a",))
     with pytest.raises(TooFew):

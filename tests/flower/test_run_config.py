@@ -16,7 +16,7 @@ from tests.flower.grids import LocalGrid
 from tests.flower.trial import served
 
 import feddiv
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.flower import client_app
 from feddiv.flower.serverapp import IMPLIED, OURS, experiment_of, flat_keys
@@ -95,6 +95,7 @@ def test_the_app_lists_nothing_that_is_no_setting():
     )
 
 
+@pytest.mark.slow
 def test_the_app_asks_for_flower_only_and_builds(tmp_path):
     project = tomllib.loads((APP / "pyproject.toml").read_text())["project"]
     assert [name.split(">")[0] for name in project["dependencies"]] == ["flwr"]

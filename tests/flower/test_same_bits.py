@@ -8,6 +8,8 @@ from tests.flower.trial import lines, local, run_config, served, trial_grid
 
 from feddiv.methods.registry import METHODS
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("method", [*METHODS, "feddiv-paper", "feddiv-release"])
 def test_every_method_gives_the_bits_of_the_local_engine(method, tmp_path):

@@ -117,11 +117,12 @@ def test_data_of_this_process_stay_in_it(tmp_path: Path) -> None:
         feddiv.run({}, settings, out=tmp_path / "run")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("missing", "said"),
     [
         ("ray", "Ray is not installed: pip install 'feddiv[flower-simulation]'"),
-        ("flwr", "Flower is not installed: pip install 'feddiv[flower]'"),
+        ("flwr", "Flower is not installed: pip install 'feddiv[flower-simulation]'"),
     ],
 )
 def test_says_how_to_get_what_is_missing(missing: str, said: str, tmp_path: Path) -> None:

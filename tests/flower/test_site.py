@@ -1,17 +1,24 @@
 """Sites with data of their own: classes by name, a folder of their own, servers that stop."""
 
 import csv
+import sys
 
 import pytest
 
 pytest.importorskip("flwr")
 
 from tests.flower.own_data import CLASSES, site_folder, sites_grid
-from tests.flower.trial import lines, served
+from tests.flower.trial import lines, local, run_config, served, trial_grid
 
 from feddiv.core.errors import TooFew, UserError
+from feddiv.flower.federation import HELLO, NOBODY
+from feddiv.flower.records import SiteTask, VisitAddress, message_records
 from feddiv.flower.seats import Seat, Seats
-from feddiv.flower.site import SiteMemory
+from feddiv.flower.site import Site, SiteMemory
+from feddiv.flower.site_data import Part
+from feddiv.methods.contract import Message
+
+pytestmark = pytest.mark.slow
 
 
 def audit(folder, name):
@@ -90,6 +97,35 @@ def test_a_net_from_a_module_is_built_only_where_the_site_allows_it(deployment):
     for node in grid.nodes.values():
         node["allow-net"] = net
     assert served(grid, config).summary["model_hash"]
+
+
+def test_noise_from_a_module_is_imported_only_where_the_site_allows_it(tmp_path, monkeypatch):
+    module = "site_noise"
+    (tmp_path / f"{module}.py").write_text(
+        "from feddiv.data.noise import Symmetric\n\n\nclass Noise(Symmetric):\n    name: str\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    noise = f"{module}:Noise"
+    config = run_config(tmp_path / "run", noise__name=noise, noise__rho=0.5)
+    task = SiteTask(VisitAddress("0" * 32, 0, 0, "", NOBODY), HELLO, f'noise.name = "{noise}"')
+    records = message_records(task, Message(HELLO))
+    site = Site(tmp_path / "site", Part(0))
+    said = "imports no noise from a module that it has not allowed"
+    assert said in str(site.answer(records)["problem"])
+    assert module not in sys.modules
+    with pytest.raises(TooFew, match=said):
+        served(trial_grid(config), config)
+    grid, config = (
+        trial_grid(config),
+        run_config(tmp_path / "allowed", noise__name=noise, noise__rho=0.5),
+    )
+    for node in grid.nodes.values():
+        node["allow-noise"] = noise
+    there = served(grid, config).summary
+    here = local(tmp_path / "here", noise__name=noise, noise__rho=0.5).summary
+    assert there["draw"] == here["draw"]
+    assert there["model_hash"] == here["model_hash"]
 
 
 class Crash(BaseException):

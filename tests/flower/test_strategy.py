@@ -120,6 +120,7 @@ def test_nodes_with_keys_keep_their_partitions_and_are_numbered_by_the_server(
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["feddiv", "dividemix"])
 def test_a_stopped_run_goes_on_to_the_same_bits(method: str, tmp_path: Path) -> None:
     settings = {"checkpoint.seconds": 0.0, "evaluation.every": 1}

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.core.randomness import Streams
 from feddiv.data import Augment, Samples, Transform
 from feddiv.learning.average import StateDict

@@ -208,6 +208,7 @@ def test_the_state_is_a_plain_tree() -> None:
     assert back.trained == state.trained == (1,)
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_the_same_model_for_any_number_of_workers(tmp_path: Path) -> None:
     alone, together = (
         feddiv.run("quickstart", RUN, out=tmp_path / str(workers), workers=workers)

@@ -197,6 +197,7 @@ def test_a_client_trains_as_in_fedavg(bench: Any) -> None:
     assert mine.metrics.keys() == declared.keys() == {"divergence"}
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_the_same_model_for_any_number_of_workers(tmp_path: Path) -> None:
     alone, together = (
         feddiv.run("quickstart", RUN, out=tmp_path / str(workers), workers=workers)

@@ -19,6 +19,8 @@ from feddiv.methods.registry import METHODS
 from feddiv.runs.experiment import Watcher
 from feddiv.runs.prepare import prepare
 
+pytestmark = pytest.mark.slow
+
 EVERY = sorted(METHODS)
 OF_FEDDIV = [f"feddiv-{variant}" for variant in ("paper", "release", "perfect-filter")]
 CLASSES, WIDTH = 3, 6

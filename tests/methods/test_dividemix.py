@@ -256,6 +256,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> feddiv.Run:
     return feddiv.run("quickstart", TINY, out=tmp_path_factory.mktemp("two") / "run", workers=0)
 
 
+@pytest.mark.slow
 def test_a_run_ends(run: feddiv.Run) -> None:
     assert [line["stage"] for line in run.rounds] == ["warmup"] + ["train"] * 5
     assert not any(line["missing"] for line in run.rounds)
@@ -265,11 +266,13 @@ def test_a_run_ends(run: feddiv.Run) -> None:
     assert ((quality >= 0) & (quality <= 1)).all()
 
 
+@pytest.mark.slow
 def test_workers_give_the_same_bits(run: feddiv.Run, tmp_path: Path) -> None:
     again = feddiv.run("quickstart", TINY, out=tmp_path / "run", workers=2)
     assert again.summary["model_hash"] == run.summary["model_hash"]
 
 
+@pytest.mark.slow
 def test_a_saved_pair_of_nets_predicts(
     run: feddiv.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

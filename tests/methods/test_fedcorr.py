@@ -368,6 +368,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> feddiv.Run:
     return feddiv.run("quickstart", TINY, out=tmp_path_factory.mktemp("run") / "run", workers=0)
 
 
+@pytest.mark.slow
 def test_a_run_goes_through_its_stages(run: feddiv.Run) -> None:
     stages = [line["stage"] for line in run.rounds]
     assert stages == ["preprocess", "finetune", "finetune", "train", "train"]
@@ -379,6 +380,7 @@ def test_a_run_goes_through_its_stages(run: feddiv.Run) -> None:
     assert set(run.assessment["label_quality"]) <= {0.0, 1.0}
 
 
+@pytest.mark.slow
 def test_workers_give_the_same_bits(run: feddiv.Run, tmp_path: Path) -> None:
     again = feddiv.run("quickstart", TINY, out=tmp_path / "run", workers=2)
     assert again.summary["model_hash"] == run.summary["model_hash"]
@@ -391,6 +393,7 @@ class Stop(feddiv.Watcher):
         raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_labels_and_noise_levels_survive_a_stop(run: feddiv.Run, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         feddiv.run("quickstart", TINY, out=tmp_path / "run", workers=0, watcher=Stop())

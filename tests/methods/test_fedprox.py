@@ -86,6 +86,7 @@ def test_one_is_the_pull_by_default_and_none_is_refused(mu: str) -> None:
         feddiv.load_experiment(None, ["method.name=fedprox", f"method.mu={mu}"])
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_the_same_model_for_any_number_of_workers(tmp_path: Path) -> None:
     alone, together = (
         feddiv.run("quickstart", RUN, out=tmp_path / str(workers), workers=workers)

@@ -145,6 +145,7 @@ def test_before_it_has_judged_its_own_model_decides_alone(bench: Any) -> None:
     assert warmed.predicted.tolist() == unseen.predicted.tolist() == [0, 1, 2, 0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_run_keeps_one_model_per_client_in_files(tmp_path: Path) -> None:
     settings = {"method.name": "fedrn", "rounds": 6, "data.images": 120, "train.epochs": 1}
     settings |= {"clients.count": 4, "checkpoint.seconds": 0.0, "against": []}

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.core.errors import Diverged
 from feddiv.core.randomness import Streams
 from feddiv.data import Dataset, Draw

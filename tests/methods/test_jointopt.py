@@ -176,6 +176,7 @@ def test_its_opinion_is_what_the_label_leaves_to_the_given_class(bench: Any) -> 
     assert never_visited.p_clean.tolist() == [1, 1]
 
 
+@pytest.mark.slow
 def test_a_run_gives_the_same_bits_with_workers(tmp_path: Path) -> None:
     settings = {
         "method.name": "jointopt",

@@ -266,6 +266,7 @@ class Headless(nn.Module):
         return self.scores(inputs).mean(dim=(2, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_net_without_features_is_refused_in_one_line(tmp_path: Path, workers: int) -> None:
     settings = {**SHORT, "model.name": f"{__name__}:Headless"}
@@ -275,6 +276,7 @@ def test_a_net_without_features_is_refused_in_one_line(tmp_path: Path, workers: 
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_run_gives_the_same_bits_with_workers(tmp_path: Path) -> None:
     runs = [
         feddiv.run("quickstart", SHORT, out=tmp_path / str(n), workers=n).summary for n in (0, 2)

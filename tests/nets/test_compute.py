@@ -96,6 +96,7 @@ def test_a_run_on_a_gpu(tmp_path, device: str) -> None:
     assert run.summary["last_test_accuracy"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_run_gives_the_same_bits_with_workers(tmp_path, precision: str) -> None:
     settings = {"precision": precision, "rounds": 3, "warmup.iterations": 1, "data.images": 120}

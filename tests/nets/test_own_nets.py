@@ -17,6 +17,7 @@ def parameters(net: nn.Module) -> int:
     return sum(weight.numel() for weight in net.parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "input_shape", "classes", "expected"),
     [
@@ -33,6 +34,7 @@ def test_parameter_counts(name: str, input_shape: tuple[int, ...], classes: int,
     assert parameters(build_net(ModelOptions(name=name), input_shape, classes)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETS)
 @pytest.mark.parametrize("input_shape", [(1, 8, 8), (3, 20, 33)])
 def test_logits_are_the_head_of_the_features(name: str, input_shape: tuple[int, ...]):
@@ -58,6 +60,7 @@ def test_nets_come_in_training_mode_and_learn_in_every_parameter():
     assert all(weight.grad is not None and weight.grad.any() for weight in net.parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cnn", "resnet18", "resnet50"])
 def test_4d_weights_are_channels_last_and_stay_so(name: str):
     net = build_net(ModelOptions(name=name), COLOUR, classes=10)
@@ -69,6 +72,7 @@ def test_4d_weights_are_channels_last_and_stay_so(name: str):
         assert all(w.is_contiguous(memory_format=torch.channels_last) for w in weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETS)
 def test_initial_weights_are_a_function_of_the_seed(name: str):
     def first(seed: int) -> dict[str, torch.Tensor]:

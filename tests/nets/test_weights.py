@@ -69,6 +69,7 @@ def resnet18(path: Path, classes: int = 10, **options: Any) -> nn.Module:
     return build_net(model, COLOUR, classes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["net.safetensors", "net.pth"])
 def test_a_net_starts_from_the_file_with_a_head_of_its_own(
     tmp_path: Path, state: dict[str, Tensor], name: str
@@ -83,6 +84,7 @@ def test_a_net_starts_from_the_file_with_a_head_of_its_own(
     assert loaded["fc.weight"].shape == (10, 512)
 
 
+@pytest.mark.slow
 def test_where_the_classes_agree_the_head_is_taken_over_unless_a_fresh_one_is_asked_for(
     tmp_path: Path, state: dict[str, Tensor]
 ) -> None:
@@ -224,6 +226,7 @@ def test_a_stem_is_for_nets_that_have_several() -> None:
         build_net(ModelOptions(name="cnn", stem="cifar"), COLOUR, 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["resnet18", "resnet34", "resnet50"])
 def test_stems(name: str) -> None:
     shapes = {

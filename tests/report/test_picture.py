@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.report.picture import Scores, draw_picture, save_picture
 from feddiv.runs.run import Run
 

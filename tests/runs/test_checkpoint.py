@@ -22,6 +22,8 @@ from feddiv.runs.journal import Seen
 from feddiv.runs.loop import Cut, Tally
 from feddiv.runs.run_folder import RunFolder
 
+pytestmark = pytest.mark.slow
+
 STANDING = Standing({"rounds.jsonl": 7}, 1.5)
 
 

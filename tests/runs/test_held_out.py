@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 import feddiv
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.config.sections import Central, HeldOut
 from feddiv.core.errors import UserError
 from feddiv.data import Draw
 from feddiv.runs.experiment import Watcher
 from feddiv.runs.prepare import prepare
+
+pytestmark = pytest.mark.slow
 
 HELD_OUT = {
     "rounds": 4,

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.data import Draw
 from feddiv.methods.contract import Assessment, Reply, Visit
 from feddiv.runs.evaluate import CentralEvaluation

@@ -16,6 +16,8 @@ from feddiv.methods.fedavg import FedAvg, FedAvgOptions
 from feddiv.methods.registry import METHODS
 from feddiv.runs.experiment import Watcher
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Kept:

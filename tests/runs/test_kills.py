@@ -14,6 +14,8 @@ import pytest
 
 import feddiv
 
+pytestmark = pytest.mark.slow
+
 SETTINGS: dict[str, Any] = {
     "rounds": 40,
     "warmup.iterations": 2,

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import feddiv
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.core.files import load_tensors
 from feddiv.core.randomness import Streams
@@ -18,6 +18,8 @@ from feddiv.nets import ModelOptions
 from feddiv.nets.build import build_net
 from feddiv.runs.experiment import Watcher
 from feddiv.runs.prepare import prepare
+
+pytestmark = pytest.mark.slow
 
 TINY = {"rounds": 3, "warmup.iterations": 1, "data.images": 200, "train.epochs": 1, "against": []}
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.data import Draw
 from feddiv.runs.run_folder import RunFolder, write_json

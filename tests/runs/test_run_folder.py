@@ -11,6 +11,8 @@ from feddiv.core.errors import UserError
 from feddiv.runs.prepare import prepare
 from feddiv.runs.run_folder import RunFolder
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["whole"]  # a fixture
 
 

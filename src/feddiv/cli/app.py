@@ -9,7 +9,7 @@ import click
 import typer
 
 import feddiv
-from feddiv.cli.arguments import What, split_arguments
+from feddiv.cli.arguments import What, examples, split_arguments
 from feddiv.cli.data import data
 from feddiv.cli.deploy import deploy
 from feddiv.core import interrupts
@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="feddiv",
     help="Federated learning when labels can't be trusted.",
-    add_completion=False,
+    epilog=examples(
+        "feddiv run",
+        "feddiv list presets",
+        "feddiv run data.source=folder data.path=photos",
+        "feddiv run --help",
+    ),
     pretty_exceptions_enable=False,
 )
 
@@ -61,6 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     raise SystemExit(code or 0)
 
 
+def _say(line: str) -> None:
+    typer.echo(f"feddiv: {shown(line)}", err=True)
+
+
 def _refuse(reason: str) -> None:
     typer.echo(f"feddiv: error: {shown(' '.join(reason.split()))}", err=True)
     raise SystemExit(2)
@@ -78,7 +87,14 @@ def _top(
         typer.echo(context.get_help())
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "feddiv run",
+        "feddiv run quickstart noise.rho=0.4 seed=3 --out runs/first",
+        "feddiv run quickstart method.name=feddiv-paper",
+        "feddiv run data.source=folder data.path=photos data.size=32",
+    )
+)
 def run(
     what: What = None,
     out: Annotated[
@@ -89,7 +105,7 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Train, compare on the same draw, and say where it all was written."""
-    from feddiv.config.experiment import load_experiment
+    from feddiv.config.reading import load_experiment
 
     source, overrides = split_arguments(what)
     load_experiment(source, overrides)  # a slip of the pen is told before torch is loaded
@@ -99,7 +115,7 @@ def run(
     )
 
 
-@app.command()
+@app.command(epilog=examples("feddiv resume runs/first"))
 def resume(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.")],
     workers: Workers = None,
@@ -132,15 +148,18 @@ def _watched(job: "Callable[[Quiet], Run]", *, quiet: bool) -> None:
     print_summary(result)
 
 
-@app.command()
+@app.command(
+    epilog=examples("feddiv show quickstart", "feddiv show own data.source=npz data.path=mine.npz")
+)
 def show(what: What = None) -> None:
     """Print the resolved experiment as TOML, without running it."""
-    from feddiv.config.experiment import load_experiment, to_toml
+    from feddiv.config.experiment import to_toml
+    from feddiv.config.reading import load_experiment
 
-    typer.echo(to_toml(load_experiment(*split_arguments(what))), nl=False)
+    typer.echo(to_toml(load_experiment(*split_arguments(what), note=_say)), nl=False)
 
 
-@app.command("list")
+@app.command("list", epilog=examples("feddiv list", "feddiv list methods"))
 def list_(
     kind: Annotated[Kind | None, typer.Argument(help="Only these.", show_default=False)] = None,
 ) -> None:
@@ -150,7 +169,12 @@ def list_(
     print_lists(kind)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "feddiv predict runs/first --data new-photos",
+        "feddiv predict runs/first --data scan.png --out labels.csv",
+    )
+)
 def predict(
     model: Annotated[
         Path, typer.Argument(metavar="DIR", help="A run's folder, or a .safetensors file.")
@@ -166,9 +190,4 @@ def predict(
     """Use a trained model: sample, predicted_label and confidence as CSV."""
     from feddiv.cli.prediction import write_predictions
 
-    trained = feddiv.load(model)
-
-    def skipped(line: str) -> None:
-        typer.echo(f"feddiv: {shown(line)}", err=True)
-
-    write_predictions(trained, data.expanduser(), out, skipped)
+    write_predictions(feddiv.load(model), data.expanduser(), out, _say)

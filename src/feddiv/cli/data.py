@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from feddiv.cli.arguments import What, split_arguments
+from feddiv.cli.arguments import What, examples, split_arguments
+from feddiv.cli.completion import complete_benchmark
 from feddiv.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,9 +22,20 @@ def _help(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-@data.command()
+@data.command(
+    epilog=examples(
+        "feddiv data get cifar10", "feddiv data get cifar10 --url https://example.org/mirror/"
+    )
+)
 def get(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Such as cifar10, or cifar-n.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="Such as cifar10, or cifar-n.",
+            autocompletion=complete_benchmark,
+        ),
+    ],
     url: Annotated[
         str | None,
         typer.Option(
@@ -51,10 +63,16 @@ def get(
     typer.echo(f"{name}: {state}: {got.folder}")
 
 
-@data.command()
+@data.command(epilog=examples("feddiv data check", "feddiv data check cifar10"))
 def check(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Only this one.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="[NAME]",
+            help="Only this one.",
+            show_default=False,
+            autocompletion=complete_benchmark,
+        ),
     ] = None,
 ) -> None:
     """Print which published data sets are present, whether they are whole, and where."""
@@ -76,7 +94,12 @@ def check(
         raise UserError(f"{name}: not there; run `feddiv data get {name}`")
 
 
-@data.command()
+@data.command(
+    epilog=examples(
+        "feddiv data describe digits-noniid",
+        "feddiv data describe quickstart noise.rho=0.4 --out draw.png",
+    )
+)
 def describe(
     what: What = None,
     out: Annotated[

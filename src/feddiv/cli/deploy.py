@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from feddiv.cli.arguments import examples
 from feddiv.deploy import DEMO_ROUNDS
 from feddiv.flower import needs_flower
 
@@ -18,7 +19,12 @@ def _help(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-@deploy.command()
+@deploy.command(
+    epilog=examples(
+        "feddiv deploy init hospitals --sites north,south --address fl.example.org:8443",
+        "feddiv deploy init hospitals --sites north,south --proxy",
+    )
+)
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
     sites: Annotated[
@@ -65,7 +71,7 @@ def init(
     typer.echo("Fill in server/experiment.toml next; README.md has the steps.")
 
 
-@deploy.command()
+@deploy.command(epilog=examples("feddiv deploy demo", "feddiv deploy demo --rounds 4 --proxy"))
 def demo(
     out: Annotated[
         Path | None, typer.Option(help="A new folder; without it, one under runs/.")

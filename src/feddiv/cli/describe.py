@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from feddiv.cli.progress import progress
-from feddiv.config.experiment import Overrides, load_experiment
+from feddiv.config.reading import Overrides, load_experiment
 from feddiv.core.terminal import shown
 from feddiv.report.holdings import Holding, Holdings, holdings
 from feddiv.report.holdings_picture import save_holdings
@@ -21,7 +21,8 @@ LARGEST = 3  # classes that are named
 def describe(source: str, overrides: Overrides, out: Path | None, *, as_json: bool) -> None:
     """Make the draw of an experiment and show it, without training."""
     with progress(quiet=False) as watcher:
-        held = holdings(*drawn(load_experiment(source, overrides), watcher=watcher))
+        experiment = load_experiment(source, overrides, note=watcher.note)
+        held = holdings(*drawn(experiment, watcher=watcher))
     if out is not None:
         save_holdings(held, out.expanduser())
     if as_json:

@@ -9,7 +9,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from feddiv.core.terminal import shown
+from feddiv.core.terminal import duration, shown
 from feddiv.runs.experiment import Watcher
 from feddiv.runs.loop import Record
 from feddiv.runs.prepare import Prepared
@@ -26,16 +26,6 @@ def progress(*, quiet: bool) -> "Quiet":
     if quiet:
         return Quiet()
     return Live(console) if console.is_terminal else PlainProgress(console)
-
-
-def duration(seconds: float) -> str:
-    """In the two units that matter."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def _say(console: Console, line: str) -> None:

@@ -1,81 +1,32 @@
 """The end of a run, in a table that fits a small terminal."""
 
-from collections.abc import Sequence
-
-import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from feddiv.cli.progress import duration
-from feddiv.config.sections import HeldOut
-from feddiv.report.picture import PICTURE
-from feddiv.runs.experiment import title
+from feddiv.runs.results import Results
 from feddiv.runs.run import Run
-
-BELIEVED = "mean_last10_believed_accuracy"
-CENTRAL = ("Test accuracy: mean of the last ten rounds, best round on the test set, last round.",)
-DOUBTFUL = (
-    "Test samples are some of your own, whose labels may be wrong, and a model that contradicts a",
-    "wrong label counts as wrong: mean of the last ten rounds, best round, last round. Believed:",
-    "accuracy on those test labels only that the method believes, mean of the last ten rounds.",
-)
-HELD_OUT = (
-    "Accuracy on samples that clients keep out of training, against their given labels: mean of",
-    "the last ten rounds, best round, last round. Believed: against those labels only that the",
-    "method believes, mean of the last ten rounds.",
-)
+from feddiv.runs.run_folder import PICTURE
 
 
 def print_summary(run: Run) -> None:
     """All runs of an experiment side by side, and where they are."""
+    results = Results.of(run)
     console = Console(highlight=False)
-    console.print(_heading(run), soft_wrap=True, markup=False)
+    console.print(results.heading, soft_wrap=True, markup=False)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("method")
-    held_out = isinstance(run.experiment.evaluation, HeldOut)
-    believed = ["believed"] if BELIEVED in run.summary else []
-    for column in ("last ten", "best", "last", *believed, "filter F1", "flagged", "time"):
+    first, *others = results.columns
+    table.add_column(first)
+    for column in others:
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_row(Text(title(run.experiment), style="bold"), *_cells(run, believed))
-    for name, rival in run.against.items():
-        table.add_row(Text(name), *_cells(rival, believed))
+    for place, (name, *cells) in enumerate(results.rows):
+        table.add_row(Text(name, style="" if place else "bold"), *cells)
     console.print(table)
     for line in (
-        *(HELD_OUT if held_out else DOUBTFUL if believed else CENTRAL),
+        *results.notes,
         f"Written to {run.folder}",
         f"Picture    {run.folder / PICTURE}",
         f"Model      {run.folder / 'model.safetensors'}",
     ):
         console.print(line, soft_wrap=True, markup=False)
-
-
-def _heading(run: Run) -> str:
-    experiment, summary = run.experiment, run.summary
-    told = summary.get("assessed_clients")  # where assessments stay with the clients
-    clients = len(np.unique(run.assessment["client"])) if told is None else told
-    wrong = summary.get("wrong")
-    labels = "" if wrong is None else f", {wrong:.1%} of the given labels wrong"
-    return (
-        f"{summary['dataset']}, {clients} clients, {experiment.rounds} rounds, "
-        f"seed {experiment.seed}{labels}"
-    )
-
-
-def _cells(run: Run, believed: Sequence[str]) -> list[str]:
-    summary, measure = run.summary, run.experiment.evaluation.measure
-    quality = summary["filter"] or {}
-    return [
-        _percent(summary[f"mean_last10_{measure}"]),
-        _percent(summary[f"best_{measure}"]),
-        _percent(summary[f"last_{measure}"]),
-        *(_percent(summary.get(BELIEVED)) for _ in believed),
-        "-" if quality.get("f1") is None else f"{quality['f1']:.3f}",
-        _percent(summary["flagged"]),
-        duration(summary["seconds"]),
-    ]
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.1%}"

@@ -15,13 +15,13 @@ class ClientsOptions(Options):
     """
 
     count: int | None = Field(None, ge=1)
-    fraction: float = Field(0.5, gt=0, le=1)
+    fraction: float = Field(0.5, gt=0, le=1)  # of the clients, drawn anew in every round
 
 
 class CheckpointOptions(Options):
     """How often a checkpoint is written: after an exchange, if so many seconds have passed."""
 
-    seconds: float = Field(10.0, ge=0)
+    seconds: float = Field(10.0, ge=0)  # 0: after every exchange
 
 
 class EvaluationOptions(Options):
@@ -29,7 +29,7 @@ class EvaluationOptions(Options):
 
     measure: ClassVar[str]  # by which the best model is chosen
     name: str
-    every: int = Field(1, ge=1)
+    every: int = Field(1, ge=1)  # turns
 
 
 class Central(EvaluationOptions):
@@ -44,7 +44,7 @@ class HeldOut(EvaluationOptions):
 
     measure = "held_out_accuracy"
     name: Literal["held_out"] = "held_out"
-    share: float = Field(0.2, gt=0, lt=1)
+    share: float = Field(0.2, gt=0, lt=1)  # of a client's samples, in proportion by class
 
 
 EVALUATIONS: Mapping[str, type[EvaluationOptions]] = {"central": Central, "held_out": HeldOut}
@@ -53,7 +53,7 @@ EVALUATIONS: Mapping[str, type[EvaluationOptions]] = {"central": Central, "held_
 class WarmupOptions(Options):
     """Warm-up length, for methods that have one; an iteration visits every client once."""
 
-    iterations: int = Field(0, ge=0)
+    iterations: int = Field(0, ge=0)  # each costs 1 / clients.fraction rounds
 
 
 class FederationOptions(Options):

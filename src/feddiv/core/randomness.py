@@ -19,7 +19,7 @@ import torch
 class Streams:
     """A place in the run from which generators are derived by purpose.
 
-    Example:
+    Examples:
         >>> here = Streams(seed=3).at(round=7, client=2)
         >>> bool(here.numpy("order").random() == here.numpy("order").random())
         True

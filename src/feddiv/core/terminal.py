@@ -1,4 +1,4 @@
-"""Other people's names on a terminal."""
+"""What people read on a terminal: names that others gave, times."""
 
 import re
 from typing import Final
@@ -13,3 +13,13 @@ UNPRINTABLE: Final = re.compile(
 def shown(text: str) -> str:
     """Text that can be printed anywhere, on one line, and does nothing to a terminal."""
     return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def duration(seconds: float) -> str:
+    """A time in the two units that matter."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

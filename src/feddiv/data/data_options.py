@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from feddiv.core.options import GivenPath, Options
+from feddiv.core.options import GivenPath, Listed, ListedNumbers, Options
 from feddiv.data.transform import Augment
 
 
@@ -15,11 +15,11 @@ class Columns(Options):
     columns, or what their names begin with; None means all that are left and hold numbers.
     """
 
-    image: str | None = None
-    label: str | None = None
-    client: str | None = None
-    split: str | None = None
-    true_label: str | None = None
+    image: str | None = None  # path of the image, from the table on
+    label: str | None = None  # the given label
+    client: str | None = None  # who holds the sample
+    split: str | None = None  # train or test
+    true_label: str | None = None  # what somebody who knows says
     features: str | Annotated[tuple[str, ...], Field(strict=False)] | None = None
 
 
@@ -34,45 +34,45 @@ USUAL_COLUMNS: Final = {
 
 
 class DataOptions(Options):
-    """Where the samples come from.
+    """Where the samples come from, and what is done to them.
 
-    `augment` None means the source's own; `images` keeps only that many training samples, `subset`
-    that share of them, chosen by the seed, and `test_images` that many test samples; `draw` reuses
-    a saved partition and noise instead of drawing them. `test_share` is for sources that come
-    without test samples: the share of each class that is taken for them, by default a fifth.
-
-    For images in files: `size` is the side in pixels that they are resized to, None the source's
-    own; `channels` 3 is colour, 1 grey. `layout` says whether a folder's first level are classes or
-    clients, `follow_links` takes links that lead out of it, `columns` names a table's columns, and
-    `hub` is the id of a Hugging Face data set, "owner/name" or "owner/name:config".
-
-    For data that stay at their sites the server says what they look like: `classes` are their names
-    in order, `size` and `channels` describe images or `features` the length of vectors, `mean` and
-    `std` (one number, or one for each channel or feature) how they are normalised. Where the sites'
-    own apps give what a net eats already, `shape` is that of a sample.
+    `classes`, `features`, `shape`, `mean` and `std` are for data that stay at their sites
+    (`data.source=sites`): there the server says what samples look like.
     """
 
-    source: str = "digits"
-    path: GivenPath | None = None
-    augment: Augment | None = None
+    source: str = "digits"  # one of `feddiv list datasets`
+    path: GivenPath | None = None  # the file or folder of the data
+    augment: Augment | None = None  # without it, what the source has by default
+    # Only that many training samples, chosen by the seed.
     images: int | None = Field(default=None, ge=1)
+    # Only that share of the training samples, chosen by the seed.
     subset: float | None = Field(default=None, gt=0, le=1)
-    test_images: int | None = Field(default=None, ge=1)
-    draw: GivenPath | None = None
+    test_images: int | None = Field(default=None, ge=1)  # only that many test samples
+    draw: GivenPath | None = None  # a saved partition and noise, to be used again
+    # Of sources without test samples: the share of each class taken for them, by default a fifth.
     test_share: float | None = Field(default=None, ge=0, lt=1)
+    # Side in pixels that images are resized to; without it, the source's own.
     size: int | None = Field(default=None, ge=4, le=4096)
-    channels: Literal[1, 3] = 3
-    layout: Literal["class", "client"] | None = None
-    follow_links: bool = False
+    channels: Literal[1, 3] = 3  # of images in files: 3 is colour, 1 grey
+    layout: Literal["class", "client"] | None = None  # what a folder's first level is
+    follow_links: bool = False  # take links that lead out of the folder
     columns: Columns = Columns()
-    hub: str | None = None
-    classes: Annotated[tuple[str, ...], Field(strict=False)] | None = None
-    features: int | None = Field(default=None, ge=1)
-    shape: (
+    hub: str | None = None  # Hugging Face data set, "owner/name" or "owner/name:config"
+    # Names, in order.
+    classes: Annotated[Annotated[tuple[str, ...], Field(strict=False)] | None, Listed] = None
+    features: int | None = Field(default=None, ge=1)  # length of feature vectors
+    # Of one sample, where the sites' own apps give the input of the net.
+    shape: Annotated[
         Annotated[
             tuple[Annotated[int, Field(ge=1)], ...], Field(strict=False, min_length=1, max_length=4)
         ]
-        | None
-    ) = None
-    mean: Annotated[tuple[float, ...], Field(strict=False)] | None = None
-    std: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(strict=False)] | None = None
+        | None,
+        ListedNumbers,
+    ] = None
+    # For normalisation: one number, or one for each channel or feature.
+    mean: Annotated[Annotated[tuple[float, ...], Field(strict=False)] | None, ListedNumbers] = None
+    # For normalisation, like mean.
+    std: Annotated[
+        Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(strict=False)] | None,
+        ListedNumbers,
+    ] = None

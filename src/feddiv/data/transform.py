@@ -25,7 +25,7 @@ class Augment(Options):
     """Random changes to a training image: shift by up to `pad` pixels, mirror left to right."""
 
     pad: int = Field(default=0, ge=0)
-    flip: bool = False
+    flip: bool = False  # mirror left to right
 
 
 @dataclass(frozen=True)

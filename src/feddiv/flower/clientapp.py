@@ -13,8 +13,7 @@ from feddiv.flower.records import problem_records
 from feddiv.flower.site import Site, say
 from feddiv.flower.site_data import AppData, OwnData, Part, SiteData
 
-KEYS = ("data-path", "site-path", "partition-id", "num-partitions", "allow-net")
-
+KEYS = ("data-path", "site-path", "partition-id", "num-partitions", "allow-net", "allow-noise")
 
 SitePath = str | Path | Callable[[Context], str | Path]
 
@@ -91,8 +90,14 @@ def site_of(node: Mapping[str, Any], run: Mapping[str, Any]) -> Site:
     unknown = sorted(set(node) - set(KEYS))
     if unknown:
         raise UserError(f"node config {unknown[0]}: is unknown; allowed: {', '.join(KEYS)}")
-    allowed = str(node.get("allow-net", ""))
-    return Site(_folder(node, run), _holdings(node), nets=(allowed,) if allowed else ())
+    nets, noises = _allowed(node, "allow-net"), _allowed(node, "allow-noise")
+    return Site(_folder(node, run), _holdings(node), nets=nets, noises=noises)
+
+
+def _allowed(node: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    """The import path that a site allows by this key, if any."""
+    path = str(node.get(key, ""))
+    return (path,) if path else ()
 
 
 def _holdings(node: Mapping[str, Any]) -> SiteData:

@@ -17,8 +17,8 @@ from typing import Any
 from feddiv.config.sections import Flower, FlowerSimulation
 from feddiv.core.errors import TooFew, UserError
 from feddiv.core.interrupts import allowed
+from feddiv.data.noise.own import import_paths
 from feddiv.federation.federation import Federation
-from feddiv.flower import needs_flower
 from feddiv.runs.prepare import Prepared
 from feddiv.runs.run_folder import RunFolder
 
@@ -35,12 +35,12 @@ LOOKED = 0.5  # seconds between two looks of a client's process at whether it sh
 
 def check_simulation(source: str, workers: int | None) -> None:
     """Refuse what cannot be simulated, before anything is prepared."""
-    needs_flower()
-    if find_spec("ray") is None:
-        raise UserError(
-            "federation.name=flower_simulation: Ray is not installed: "
-            "pip install 'feddiv[flower-simulation]'"
-        )
+    for package, name in (("flwr", "Flower"), ("ray", "Ray")):
+        if find_spec(package) is None:
+            raise UserError(
+                f"federation.name=flower_simulation: {name} is not installed: "
+                "pip install 'feddiv[flower-simulation]'"
+            )
     if source == "python":
         raise UserError(
             "federation.name=flower_simulation: data that were given in Python stay in this "
@@ -89,6 +89,7 @@ class Engine:
         self.sites, self.options = sites, options
         self.count = len(prepared.draw.parts)
         self.net = prepared.experiment.model.name
+        self.noises = tuple(import_paths(prepared.experiment.noise.model_dump()))
         self.stop = sites / f".stop-{secrets.token_hex(8)}"
         self._grid: Any = None
         self._begun, self._over = threading.Event(), threading.Event()
@@ -118,12 +119,12 @@ class Engine:
         from feddiv.flower.site import Site
         from feddiv.flower.site_data import Part
 
-        sites, nets, stop = self.sites, (self.net,), self.stop
+        sites, nets, noises, stop = self.sites, (self.net,), self.noises, self.stop
 
         def site(context: Context) -> Site:
             heed(stop)
             place = int(context.node_config["partition-id"])
-            return Site(sites / str(place), Part(place), nets=nets)
+            return Site(sites / str(place), Part(place), nets=nets, noises=noises)
 
         server = ServerApp()
 

@@ -11,7 +11,8 @@ from flwr.app import Context
 from flwr.serverapp import Grid
 from flwr.superlink.grid import InMemoryGrid  # that of a simulation
 
-from feddiv.config.experiment import CHOICES, Experiment, load_experiment, parsed
+from feddiv.config.experiment import Experiment
+from feddiv.config.reading import CHOICES, load_experiment, parsed
 from feddiv.config.sections import Flower
 from feddiv.core.arrays import StateDict
 from feddiv.core.dotted import flat

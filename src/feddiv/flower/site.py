@@ -18,6 +18,7 @@ from feddiv.core.errors import Diverged, UserError
 from feddiv.core.files import write_bytes, write_text
 from feddiv.core.randomness import Streams
 from feddiv.data.classes import UnknownClass
+from feddiv.data.noise.own import import_paths
 from feddiv.federation.client_memory import MemoryRecords
 from feddiv.federation.reply_check import Refused
 from feddiv.federation.visit import make_visit
@@ -49,13 +50,15 @@ class Site:
     """Where a site keeps what is its own, and how it comes by its data.
 
     `net` builds the net of somebody's own Flower app; otherwise the run's `model.name` says it, and
-    a net from a module is built only if it is among `nets`, which the site has allowed.
+    a net from a module is built only if it is among `nets`, which the site has allowed. So is noise
+    from a module, which a trial draws, only if it is among `noises`.
     """
 
     folder: Path
     holdings: SiteData
     net: Callable[[], nn.Module] | None = None
     nets: tuple[str, ...] = ()
+    noises: tuple[str, ...] = ()
 
     def answer(self, records: RecordDict) -> RecordDict:
         """What the site says to a message; if it cannot do what is asked, why."""
@@ -123,7 +126,14 @@ class Site:
             raise UserError("its data cannot be used: its log says why") from None
 
     def _experiment(self, text: str) -> Experiment:
-        experiment = validated(toml_tree(text, "the server's config"))
+        tree = toml_tree(text, "the server's config")
+        for path in import_paths(tree.get("noise")):  # reading on would import it
+            if path not in self.noises:
+                raise UserError(
+                    f"noise.name={path}: this site imports no noise from a module that it has not "
+                    'allowed; allow it by allow-noise="package.module:Class" in its node config'
+                )
+        experiment = validated(tree)
         name = experiment.model.name
         if self.net is None and ":" in name and name not in self.nets:
             raise UserError(

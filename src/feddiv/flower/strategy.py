@@ -12,7 +12,8 @@ from flwr.serverapp import strategy as flower
 from flwr.supercore.logger import log
 from torch import nn
 
-from feddiv.config.experiment import Experiment, Overrides, load_experiment, parsed
+from feddiv.config.experiment import Experiment
+from feddiv.config.reading import Overrides, load_experiment, parsed
 from feddiv.core.arrays import StateDict, Weights
 from feddiv.core.errors import UserError
 from feddiv.core.files import Unreadable, load_tensors, save_tensors

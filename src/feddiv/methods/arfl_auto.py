@@ -47,7 +47,7 @@ class ArflAutoOptions(MethodOptions):
     """How much the weights are held to the clients' sizes; large values make it FedAvg."""
 
     name: Literal["arfl_auto"] = "arfl_auto"
-    regularisation: float = Field(1.0, gt=0)
+    regularisation: float = Field(1.0, gt=0)  # lambda / N
 
 
 @dataclass(frozen=True)

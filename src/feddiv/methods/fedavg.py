@@ -14,7 +14,7 @@ class FedAvgOptions(MethodOptions):
     """Plain federated averaging, with MixUp if wanted."""
 
     name: Literal["fedavg"] = "fedavg"
-    mixup: bool = False
+    mixup: bool = False  # train on mixed pairs of samples
 
 
 class FedAvg(Averaging[None]):

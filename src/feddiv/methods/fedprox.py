@@ -27,7 +27,7 @@ class FedProxOptions(MethodOptions):
     """
 
     name: Literal["fedprox"] = "fedprox"
-    mu: float = Field(1.0, gt=0)
+    mu: float = Field(1.0, gt=0)  # weight of half the squared distance to the received weights
 
 
 class FedProx(Averaging[None]):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from feddiv.core.errors import UserError
+from feddiv.core.nearest import did_you_mean
 from feddiv.methods.arfl_auto import ArflAuto
 from feddiv.methods.arfl_residual import ArflResidual
 from feddiv.methods.contract import Method
@@ -41,9 +42,10 @@ def method_class(name: str) -> type[Method[Any, Any]]:
 
 
 def _unknown(name: str, key: str) -> UserError:
-    known = ", ".join(METHODS)
+    names = [each for method in METHODS for each in names_of(method)]
     return UserError(
-        f"{key}: {name!r} is unknown; there are {known} (and variants: feddiv list methods)"
+        f"{key}: {name!r} is unknown{did_you_mean(name, names)}; there are {', '.join(METHODS)} "
+        "(and variants: feddiv list methods)"
     )
 
 
@@ -58,8 +60,11 @@ def split_name(full: str, key: str = "method.name") -> tuple[str, str | None]:
     if name not in METHODS:
         raise _unknown(full, key)
     if dash and variant not in METHODS[name].variants:
-        known = ", ".join(names_of(name))
-        raise UserError(f"{key}: {full!r} is unknown; of {name} there are {known}")
+        known = names_of(name)
+        raise UserError(
+            f"{key}: {full!r} is unknown{did_you_mean(full, known)}; "
+            f"of {name} there are {', '.join(known)}"
+        )
     return name, variant if dash else None
 
 
@@ -82,6 +87,8 @@ def variant_options(name: str, variant: str) -> Mapping[str, Any]:
     """The options, by dotted key, in which a variant differs from the method's defaults."""
     variants = method_class(name).variants
     if variant not in variants:
-        allowed = ", ".join(variants)
-        raise UserError(f"method.variant: {variant!r} is unknown; {name} has {allowed}")
+        raise UserError(
+            f"method.variant: {variant!r} is unknown{did_you_mean(variant, variants)}; "
+            f"{name} has {', '.join(variants)}"
+        )
     return variants[variant].options

@@ -10,20 +10,16 @@ from feddiv.core.errors import UserError, in_one_line
 from feddiv.core.import_path import import_from, is_import_path
 from feddiv.nets.foreign import ForeignNet, import_net, with_features_and_head
 from feddiv.nets.net import Build, Net, NetBuild, use_channels_last
-from feddiv.nets.registry import NETS, ModelOptions
+from feddiv.nets.registry import NETS, ModelOptions, check_net_name
 from feddiv.nets.resnet import stem_of
 from feddiv.nets.weights import read_weights, start_from, unwrapped
 
 
 def find_net(name: str) -> NetBuild:
     """The net of this name or import path."""
+    check_net_name(name)
     if is_import_path(name):
         return import_net(name)
-    if name not in NETS:
-        raise UserError(
-            f"model.name={name!r} is no net; there are {', '.join(NETS)}, "
-            "and import paths 'package.module:factory'"
-        )
     net: NetBuild = import_from(NETS[name].path)
     return net
 
@@ -57,7 +53,7 @@ def build_net(
     `fresh_head` the head is drawn even where the head of `options.weights` fits. `build` makes a
     net that the caller brings, instead of the one that the options name.
 
-    Example:
+    Examples:
         >>> net = build_net(ModelOptions(name="mlp"), input_shape=(384,), classes=10)
         >>> net(torch.zeros(5, 384)).shape
         torch.Size([5, 10])

@@ -8,6 +8,9 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from feddiv.core.errors import UserError
+from feddiv.core.import_path import is_import_path
+from feddiv.core.nearest import did_you_mean
 from feddiv.core.options import GivenPath, Options
 from feddiv.nets.weights import weights_sha256
 
@@ -47,8 +50,17 @@ NETS: Mapping[str, NetEntry] = {
 }
 
 
+def check_net_name(name: str) -> None:
+    """Refuse a name that is none of ours and no import path."""
+    if name not in NETS and not is_import_path(name):
+        raise UserError(
+            f"model.name={name!r} is no net{did_you_mean(name, NETS)}; there are "
+            f"{', '.join(NETS)}, and import paths 'package.module:factory'"
+        )
+
+
 class ModelOptions(Options):
-    """Which net to train: a name of NETS, or "package.module:factory".
+    """Which net to train: `name` is one of `feddiv list models`, or "package.module:factory".
 
     `stem` chooses how a ResNet begins, by default as usual for it. `weights` is a file of published
     weights to start from, or "none"; `sha256` says which file that is, and is filled in when a run

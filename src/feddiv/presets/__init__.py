@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from feddiv.core.errors import UserError
+from feddiv.core.nearest import did_you_mean
 
 
 def presets() -> dict[str, str]:
@@ -32,12 +33,16 @@ def read_toml(source: str | Path) -> dict[str, Any]:
         try:
             text = path.read_text(encoding="utf-8")
         except OSError as error:
-            raise UserError(f"config file {path}: {error.strerror or error}") from None
+            hint = did_you_mean(path.stem, presets()) if not path.exists() else ""
+            raise UserError(f"config file {path}: {error.strerror or error}{hint}") from None
         except UnicodeDecodeError as error:
             raise UserError(f"config file {path} is not TOML: {error}") from None
     else:
+        known = presets()
+        files = [file.name for file in Path().glob("*.toml")]
         raise UserError(
-            f"{str(source)!r} is no file and no preset; there are {', '.join(presets())}"
+            f"{str(source)!r} is no file and no preset{did_you_mean(source, [*known, *files])}; "
+            f"there are {', '.join(known)}"
         )
     return toml_tree(text, f"config file {source}")
 

@@ -12,18 +12,18 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from feddiv.config.experiment import title
 from feddiv.core.arrays import Array
 from feddiv.learning.gaussian_mixture import Mixture
 from feddiv.methods.feddiv.filter import FilterOptions, NoiseFilter
-from feddiv.runs.experiment import title
 from feddiv.runs.run import Run
+from feddiv.runs.run_folder import PICTURE
 
 # Okabe and Ito's colours, which the colour-blind can tell apart.
 BLUE, VERMILLION = "#0072B2", "#D55E00"
 RIVALS = ("#666666", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 INK, FAINT = "#333333", "#F0F0F0"
 BINS = 48
-PICTURE = "picture.png"
 SCORES = {
     "log_odds": "log-odds against the given label",
     "cross_entropy": "cross-entropy of the given label",

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from torch import nn
 
-from feddiv.config.experiment import Experiment, changed_options, load_experiment, validated
+from feddiv.config.experiment import Experiment, changed_options, title, validated
+from feddiv.config.reading import load_experiment
 from feddiv.core.arrays import Weights
 from feddiv.core.dotted import flat
 from feddiv.core.errors import TooFew, UserError
@@ -68,6 +69,12 @@ def run_experiment(
         name: (fitted(rival, main.dataset, main.draw, net=net), folder.inside("against", name))
         for name, rival in rivals_of(main.experiment).items()
     }
+    changed = ", ".join(
+        f"method.{key}={value}" for key, value in changed_options(experiment).items()
+    )
+    for name in experiment.against:
+        if changed and name not in rivals:
+            watcher.note(f"against: {name!r} is the run itself, with {changed}; it is run once")
     watcher.opens(folder.path)
     run = _started(title(experiment), main, folder, watcher, carrier)
     against = {name: _started(name, *rival, watcher, carrier) for name, rival in rivals.items()}
@@ -99,7 +106,7 @@ def resume_experiment(
         prepared = prepare(experiment, Draw.load(path / "draw.npz"), watcher, brought, net)
         run = _resumed(title(experiment), prepared, folder, watcher, carrier)
         against = {}
-        for name, rival in rivals_of(experiment).items():
+        for name, rival in rivals_of(experiment, path / "against").items():
             other = fitted(rival, prepared.dataset, prepared.draw, begun=True, net=net)
             place = path / "against" / name
             against[name] = _taken_up(name, other, place, watcher, carrier)
@@ -144,10 +151,18 @@ def _taken_up(
         folder.unlock()
 
 
-def rivals_of(experiment: Experiment) -> dict[str, Experiment]:
-    """The experiments of `against`, but for one that would be the same again."""
+def rivals_of(experiment: Experiment, begun: Path | None = None) -> dict[str, Experiment]:
+    """The experiments of `against`, but for the run's own variant: that is the run again.
+
+    One that was `begun` in this folder, when options made another run of it, goes on.
+    """
     rivals = {name: as_rival(experiment, name) for name in experiment.against}
-    return {name: rival for name, rival in rivals.items() if rival.method != experiment.method}
+    return {
+        name: rival
+        for name, rival in rivals.items()
+        if _variant(rival) != _variant(experiment)
+        or (begun is not None and (begun / name / "config.toml").is_file())
+    }
 
 
 def as_rival(experiment: Experiment, name: str) -> Experiment:
@@ -155,10 +170,8 @@ def as_rival(experiment: Experiment, name: str) -> Experiment:
     return validated({**experiment.model_dump(), "method": {"name": name}, "against": ()})
 
 
-def title(experiment: Experiment) -> str:
-    """The method as `against` would name it; a star where options differ from the variant's."""
-    star = "*" if changed_options(experiment) else ""
-    return full_name(experiment.method.name, experiment.method.variant) + star
+def _variant(experiment: Experiment) -> str:
+    return full_name(experiment.method.name, experiment.method.variant)
 
 
 def _started(

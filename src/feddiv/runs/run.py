@@ -24,6 +24,7 @@ from feddiv.runs.loop import Loop, Record
 from feddiv.runs.model import model_hash
 from feddiv.runs.prepare import Prepared
 from feddiv.runs.recorder import Recorder
+from feddiv.runs.results import as_html, in_one_line
 from feddiv.runs.run_folder import RunFolder
 from feddiv.runs.summary import Closing, summarise
 
@@ -46,6 +47,13 @@ class Run:
     rounds: list[Record]
     assessment: dict[str, npt.NDArray[Any]]
     against: dict[str, "Run"] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return in_one_line(self)
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it."""
+        return as_html(self)
 
     def column(self, key: str) -> npt.NDArray[np.float64]:
         """A number of every record as an array, NaN where one has none: `test_accuracy`, …"""

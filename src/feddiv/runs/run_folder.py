@@ -36,6 +36,7 @@ FILES = (
     "rounds.jsonl",
     "summary.json",
 )
+PICTURE = "picture.png"  # drawn last of all, by feddiv.report
 LEFTOVERS = ("draw.npz", "environment.json")  # written before config.toml
 PACKAGES = ("feddiv", "torch", "numpy", "safetensors", "pydantic", "scikit-learn")
 

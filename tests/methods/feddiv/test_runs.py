@@ -10,7 +10,7 @@ import torch
 from tests.conftest import remembered
 
 import feddiv
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.core.errors import Diverged, UserError
 from feddiv.core.randomness import Streams
 from feddiv.federation.in_process import InProcess

@@ -249,6 +249,7 @@ def make_draw(
     labels = dataset.train.labels.cpu().numpy().astype(np.int64)
     parts = partition.split(dataset, clients, streams.numpy("partition"))
     corruption = noise.corrupt(dataset, parts.samples, streams.numpy("noise"), watcher)
+    corruption.check(noise.name, len(labels), len(parts.samples))
     truth = None if dataset.truth is None else dataset.truth.cpu().numpy().astype(np.int64)
     if truth is None and noise.injects:
         truth = labels

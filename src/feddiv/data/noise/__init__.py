@@ -6,7 +6,13 @@ from feddiv.data.noise.human import Human
 from feddiv.data.noise.instance import Instance
 from feddiv.data.noise.labels import NoNoise, Pair, Symmetric
 from feddiv.data.noise.mixed import KINDS, Mixed
-from feddiv.data.noise.noise_options import Corruption, Foreign, NoiseOptions
+from feddiv.data.noise.noise_options import (
+    Corruption,
+    Foreign,
+    LevelOptions,
+    NoiseOptions,
+    labels_of,
+)
 from feddiv.data.noise.open_set import OpenSet
 
 NOISES: Final[dict[str, type[NoiseOptions]]] = {**KINDS, "mixed": Mixed}
@@ -17,10 +23,12 @@ __all__ = [
     "Foreign",
     "Human",
     "Instance",
+    "LevelOptions",
     "Mixed",
     "NoNoise",
     "NoiseOptions",
     "OpenSet",
     "Pair",
     "Symmetric",
+    "labels_of",
 ]

@@ -51,7 +51,7 @@ class Symmetric(LevelOptions):
     """
 
     name: Literal["symmetric"] = "symmetric"
-    classes: Literal["all", "first_ten"] = "all"
+    classes: Literal["all", "first_ten"] = "all"  # that wrong labels are drawn from
 
     def corrupt(
         self,

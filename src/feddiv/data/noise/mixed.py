@@ -9,12 +9,16 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator
 
 from feddiv.core.arrays import Parts
 from feddiv.core.errors import UserError
+from feddiv.core.import_path import is_import_path
+from feddiv.core.nearest import did_you_mean
+from feddiv.core.options import Listed
 from feddiv.data.dataset import Dataset
 from feddiv.data.noise.human import Human
 from feddiv.data.noise.instance import Instance
 from feddiv.data.noise.labels import NoNoise, Pair, Symmetric
 from feddiv.data.noise.noise_options import Corruption, Foreign, NoiseOptions, labels_of
 from feddiv.data.noise.open_set import OpenSet
+from feddiv.data.noise.own import import_noise
 from feddiv.data.watcher import DataWatcher
 
 KINDS: dict[str, type[NoiseOptions]] = {
@@ -33,9 +37,19 @@ def _kind(value: object) -> object:
         return value
     tree = {"name": value} if isinstance(value, str) else value
     name = tree.get("name") if isinstance(tree, Mapping) else value
+    return kind_class(name).model_validate(tree)
+
+
+def kind_class(name: object) -> type[NoiseOptions]:
+    """The kind of noise of this name or import path."""
+    if isinstance(name, str) and is_import_path(name):
+        return import_noise(name, "noise.kinds")
     if not isinstance(name, str) or name not in KINDS:
-        raise UserError(f"noise.kinds: {name!r} is unknown; allowed: {', '.join(KINDS)}")
-    return KINDS[name].model_validate(tree)
+        raise UserError(
+            f"noise.kinds: {name!r} is unknown{did_you_mean(name, KINDS)}; "
+            f"allowed: {', '.join(KINDS)}, and import paths 'package.module:Class'"
+        )
+    return KINDS[name]
 
 
 class Mixed(NoiseOptions):
@@ -47,9 +61,11 @@ class Mixed(NoiseOptions):
     """
 
     name: Literal["mixed"] = "mixed"
-    kinds: tuple[Annotated[SerializeAsAny[NoiseOptions], BeforeValidator(_kind)], ...] = Field(
-        default=(), strict=False
-    )
+    kinds: Annotated[
+        tuple[Annotated[SerializeAsAny[NoiseOptions], BeforeValidator(_kind)], ...],
+        Field(strict=False),
+        Listed,
+    ] = ()
     deal: Literal["turns", "blocks", "random"] = "turns"
 
     @field_validator("kinds")

@@ -26,6 +26,8 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = {
     "constant": ("level",),
     "ramp": ("low", "high"),
 }
+Rule = Literal["bernoulli", "constant", "ramp"]
+DEFAULT_RULE: Final[Rule] = "bernoulli"
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +59,20 @@ class Corruption:
     kinds: tuple[str, ...]
     foreign: Foreign | None = None
 
+    def check(self, noise: str, samples: int, clients: int) -> None:
+        """Refuse what noise of this name made of so many samples at so many clients."""
+        counts = {
+            "given": (len(self.given), samples),
+            "levels": (len(self.levels), clients),
+            "kinds": (len(self.kinds), clients),
+        }
+        for field, (count, wanted) in counts.items():
+            if count != wanted:
+                raise UserError(f"noise.name={noise}: {field} has {count} entries, not {wanted}")
+
 
 class NoiseOptions(Options, ABC):
-    """A rule that corrupts the clients' labels."""
+    """A rule that corrupts the clients' labels; `name` is its name or its import path."""
 
     name: str
 
@@ -96,12 +109,12 @@ class NoiseOptions(Options, ABC):
 class LevelOptions(NoiseOptions):
     """Synthetic noise: how much of it each client has.
 
-    `bernoulli`: a share rho of the clients is noisy, each at a level drawn from U(tau, 1).
-    `constant`: every client at `level`. `ramp`: from `low` at the first client to `high` at the
-    last, in equal steps.
+    `levels` is the rule. `bernoulli`: each client is noisy with probability `rho`, at a level drawn
+    from U(`tau`, 1). `constant`: every client at `level`. `ramp`: from `low` at the first client to
+    `high` at the last, in equal steps.
     """
 
-    levels: Literal["bernoulli", "constant", "ramp"] = "bernoulli"
+    levels: Rule = DEFAULT_RULE
     rho: float = Field(default=0.0, ge=0, le=1)
     tau: float = Field(default=0.0, ge=0, le=1)
     level: float | None = Field(default=None, ge=0, le=1)

@@ -19,8 +19,8 @@ class NaturalOptions(PartitionOptions):
 
     iid: ClassVar[bool] = False
     natural: ClassVar[bool] = True
-    min_size: int = Field(default=2, ge=1)
-    small: Literal["refuse", "drop"] = "refuse"
+    min_size: int = Field(default=2, ge=1)  # samples that every client has at least
+    small: Literal["refuse", "drop"] = "refuse"  # what is done about smaller clients
 
     def split(self, dataset: Dataset, clients: int | None, rng: np.random.Generator) -> Partition:
         """Nothing is drawn; a client with fewer than `min_size` samples is refused or left out."""

@@ -18,8 +18,8 @@ class _DirichletShares(DealtOptions):
     """The owners of a class share it in Dirichlet(alpha) proportions."""
 
     iid: ClassVar[bool] = False
-    alpha: float = Field(default=10.0, gt=0)
-    min_size: int = Field(default=2, ge=1)
+    alpha: float = Field(default=10.0, gt=0)  # the smaller, the less equal are the owners' shares
+    min_size: int = Field(default=2, ge=1)  # samples that every client has at least
 
     @abstractmethod
     def owners(self, clients: int, classes: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
@@ -67,7 +67,7 @@ class BernoulliDirichlet(_DirichletShares):
     """Clients own each class with probability p and share it in Dirichlet(alpha) proportions."""
 
     name: Literal["bernoulli_dirichlet"] = "bernoulli_dirichlet"
-    p: float = Field(default=0.7, gt=0, le=1)
+    p: float = Field(default=0.7, gt=0, le=1)  # probability that a client owns a class
 
     def owners(self, clients: int, classes: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
         """The Bernoulli matrix of the benchmark's Non-IID(p, alpha).
@@ -105,8 +105,8 @@ class Shards(DealtOptions):
 
     iid: ClassVar[bool] = False
     name: Literal["shards"] = "shards"
-    per_client: int = Field(default=2, ge=1)
-    min_size: int = Field(default=2, ge=1)
+    per_client: int = Field(default=2, ge=1)  # shards
+    min_size: int = Field(default=2, ge=1)  # samples that every client has at least
 
     def deal(self, labels: Rows, clients: int, rng: np.random.Generator) -> Partition:
         """As in McMahan et al. (AISTATS 2017); every sample is dealt, shards differ by one at most.

@@ -11,6 +11,7 @@ import torch
 from pydantic import BaseModel
 
 from feddiv.core.errors import UserError
+from feddiv.core.nearest import did_you_mean
 from feddiv.core.randomness import Streams
 from feddiv.data.data_options import DataOptions
 from feddiv.data.dataset import Dataset
@@ -125,6 +126,16 @@ SOURCES: Final[dict[str, Source]] = {
 }
 
 
+def find_source(name: str) -> Source:
+    """The source of this name."""
+    if name not in SOURCES:
+        raise UserError(
+            f"data.source={name} is unknown{did_you_mean(name, SOURCES)}; "
+            f"allowed are {', '.join(SOURCES)}"
+        )
+    return SOURCES[name]
+
+
 def load_dataset(
     options: DataOptions,
     seed_streams: Streams,
@@ -138,9 +149,7 @@ def load_dataset(
     Without test samples a source that has none of its own leaves everything to training. Data
     that were `brought` along are not loaded. `watcher` is told how data is made ready.
     """
-    if options.source not in SOURCES:
-        raise UserError(f"data.source={options.source}: allowed are {', '.join(SOURCES)}")
-    source = SOURCES[options.source]
+    source = find_source(options.source)
     _check_keys(options, source)
     if brought is not None:
         source = replace(source, load=lambda options: brought)

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from torch.utils.data import DataLoader
     from torch.utils.data import Dataset as TorchDataset
 
-    Samples = Any  # a torch or Hugging Face data set, a list of items, (X, y) or a data frame
-    Clients = Sequence[Samples] | Mapping[str, Samples] | Samples
+    # A torch or Hugging Face data set, a list of items, (X, y) or a data frame.
+    ClientSamples = Any
+    Clients = Sequence[ClientSamples] | Mapping[str, ClientSamples] | ClientSamples
 
 TAKES: Final = frozenset({"size", "channels", "columns"})
 LOOKED_AT = 8  # items that are read twice, to see whether they stay the same
@@ -46,7 +47,7 @@ def load(options: DataOptions) -> NoReturn:
 
 def brought(
     clients: Clients | None,
-    test: Samples | None,
+    test: ClientSamples | None,
     classes: Sequence[str] | None,
     options: DataOptions | None = None,
 ) -> Dataset | ImageListing | None:
@@ -77,7 +78,7 @@ def brought(
 
 def _from_frames(
     frames: list[Frame],
-    test: Samples | None,
+    test: ClientSamples | None,
     classes: Sequence[str] | None,
     options: DataOptions,
 ) -> Dataset | ImageListing:
@@ -102,8 +103,8 @@ def _from_frames(
 
 
 def _from_items(
-    named: Mapping[str, Samples],
-    test: Samples | None,
+    named: Mapping[str, ClientSamples],
+    test: ClientSamples | None,
     classes: Sequence[str] | None,
     options: DataOptions,
 ) -> Dataset:
@@ -186,7 +187,7 @@ def as_they_are(
     )
 
 
-def _named(clients: Clients) -> dict[str, Samples]:
+def _named(clients: Clients) -> dict[str, ClientSamples]:
     """The clients by their names; numbers where they have none."""
     if is_arrays(clients):
         raise UserError("clients is one pair (X, y); give a list of them, one for each client")

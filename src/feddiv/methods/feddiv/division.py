@@ -13,8 +13,8 @@ from feddiv.learning.score import log_softmax
 class RelabelOptions(Options):
     """What becomes of samples whose label the filter rejects."""
 
-    enabled: bool = True
-    confidence: float = Field(0.75, ge=0, le=1)  # zeta
+    enabled: bool = True  # else they are left out of the visit
+    confidence: float = Field(0.75, ge=0, le=1)  # zeta: how sure the model has to be
     persist: bool = False  # keep the new label for good, as the released code does
     min_noise: float = Field(0.1, ge=0, le=1)  # relabelled samples train above this noise level
 

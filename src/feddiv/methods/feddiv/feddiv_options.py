@@ -15,17 +15,18 @@ from feddiv.methods.feddiv.sampler import SamplerOptions
 class WarmupMode(Options):
     """How the model is warmed up on all given labels."""
 
+    # One client after the other, each from the weights of the one before; or averaged rounds.
     mode: Literal["hand_over", "average"] = "hand_over"
     # What a hand-over ends with: its last model, or the mean of its last iteration's.
     result: Literal["last", "average"] = "average"
-    regulariser: bool = True
+    regulariser: bool = True  # whether the prior regulariser counts in warm-up too
 
 
 class VisitOptions(Options):
     """Details of local training in which the released code differs from the paper."""
 
     min_batches: int = Field(0, ge=0)  # no training unless more samples than this many batches
-    raw_forward: bool = False
+    raw_forward: bool = False  # a forward of the unmixed batch too, for batch norm
 
 
 class FedDivOptions(MethodOptions):
@@ -36,6 +37,7 @@ class FedDivOptions(MethodOptions):
     filter: FilterOptions = FilterOptions()
     relabel: RelabelOptions = RelabelOptions()
     sampler: SamplerOptions = SamplerOptions()
+    # When the prior regulariser counts: KL(uniform || mean prediction of the batch).
     regulariser: Literal["always", "non_iid", "never"] = "always"
     # Whether a client's model counts by its trusted labels instead of by all its samples. Not by
     # default where classes are spread unevenly: it loses there (docs/feddiv.md).

@@ -23,23 +23,31 @@ OWN_WEIGHT_FLOOR, WEIGHT_FLOOR = 0.02, 1e-3
 class FilterOptions(Options):
     """How labels are scored, how the mixture is learnt together, and how it decides."""
 
-    score: ScoreName = "log_odds"
+    score: ScoreName = "log_odds"  # how suspicious a given label is
+    # minmax: each client's scores are scaled to 0..1; absolute: left as they are.
     scale: Literal["minmax", "absolute"] = "absolute"
+    # By which mean prediction logits are de-biased: the client's own, or that over all clients.
     debias: Literal["none", "local", "global"] = "global"
+    # mean: of the parameters of clients' mixtures; histogram: one fit to their pooled scores.
     aggregate: Literal["mean", "histogram"] = "histogram"
-    members: Literal["seen", "round"] = "seen"
+    members: Literal["seen", "round"] = "seen"  # clients that count: all seen, or this round's
+    # One filter for all, one for each client, or the true labels instead of a filter.
     scope: Literal["federated", "local", "perfect"] = "federated"
+    # To scores of the model that the client has trained, or of the model that it received.
     fit: Literal["local", "global"] = "global"
-    prior: Literal["shared", "own"] = "own"
+    prior: Literal["shared", "own"] = "own"  # share of wrong labels: of all, or the client's own
+    # Nothing is dropped where even the noisy component's mean is below even odds.
     no_noise_rule: bool = True
-    monotone: bool = True
-    variance_weights: Literal["linear", "squared"] = "linear"
-    em_steps: int = Field(0, ge=0)
+    monotone: bool = True  # a higher score never makes a label more trusted
+    variance_weights: Literal["linear", "squared"] = "linear"  # of clients, with aggregate=mean
+    em_steps: int = Field(0, ge=0)  # 0: until it converges
     drop_below: float = Field(0.5, gt=0, lt=1)  # labels with a smaller p(clean) do not train
+    # A client of which at most this share is dropped counts as clean and trains on everything.
     clean_client_below: float = Field(0.1, ge=0, le=1)
     # By the model's own odds, or by its odds at a temperature that all clients find together.
     second_opinion: bool | Literal["calibrated"] = "calibrated"
-    starved_below: float = Field(0.1, ge=0, le=1)  # 0: no class is ever pardoned
+    # A class is starved if less than this, relative to the average, is kept; 0: no pardons.
+    starved_below: float = Field(0.1, ge=0, le=1)
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -83,9 +91,11 @@ class NoiseFilter:
 
     Scores are log-odds against the given label by default: `feddiv.label_scores(logits, labels,
     "log_odds")`; any score that is high for doubtful labels will do with other options. With
-    `classes`, the model's own odds are asked for a second opinion (see `opinion.py`).
+    `classes`, the model's own odds are asked for a second opinion (see `second_opinion.py`).
 
-    Example: two clients, the second with two wrong labels.
+    Examples:
+        Two clients, the second with two wrong labels.
+
         >>> import numpy as np
         >>> clients = [np.array([-6.0, -5.0, -5.5, -4.0]), np.array([-5.0, 4.0, -6.0, 5.0])]
         >>> noise_filter = NoiseFilter(classes=10).fit(clients)

@@ -19,11 +19,11 @@ from feddiv.methods.feddiv.division import Division
 class SamplerOptions(Options):
     """How the sampler chooses, epoch by epoch or visit by visit."""
 
-    enabled: bool = True
-    timing: Literal["epoch", "visit"] = "epoch"
+    enabled: bool = True  # else all clean and relabelled samples train
+    timing: Literal["epoch", "visit"] = "epoch"  # how often it chooses
     after_visits: int = Field(0, ge=0)  # a client's first visits train on clean samples only
-    xi: float = Field(0.5, ge=0)
-    momentum: float = Field(0.2, ge=0, le=1)
+    xi: float = Field(0.5, ge=0)  # how strongly the local model is de-biased by p-hat
+    momentum: float = Field(0.2, ge=0, le=1)  # of p-hat, the client's mean prediction
     confident_only: float = Field(0.0, ge=0, le=1)  # p-hat averages samples above this confidence
 
 
