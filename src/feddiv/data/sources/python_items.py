@@ -48,10 +48,12 @@ class Pairs:
 
 
 def is_arrays(data: Any) -> bool:
-    """Whether something is (X, y): two of a kind, of which the first has rows."""
+    """Whether something is (X, y): rows of numbers, and what is no second table of them."""
     if not isinstance(data, tuple | list) or len(data) != 2:
         return False
-    return isinstance(data[0], np.ndarray | torch.Tensor) or is_frame(data[0])
+    return isinstance(data[0], np.ndarray | torch.Tensor) or (
+        is_frame(data[0]) and not is_frame(data[1])
+    )
 
 
 def as_items(data: Any, where: str) -> Items:
