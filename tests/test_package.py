@@ -167,7 +167,7 @@ def test_the_package_comes_from_the_wheel_and_extras_are_not_there(
 
 
 def test_the_quickstart_runs(environment: Environment) -> None:
-    settings = ["rounds=2", "warmup.iterations=0", "--out", "first"]
+    settings = ["rounds=2", "--out", "first"]
     done = environment.run("feddiv", "run", "quickstart", *settings)
     assert done.returncode == 0, done.stderr
     assert "digits, 10 clients, 2 rounds, seed 0, 45.0% of the given labels wrong" in done.stdout

@@ -135,6 +135,7 @@ def run(
 
 def resume(
     path: str | Path,
+    changes: "Overrides" = (),
     *,
     workers: int | None = None,
     watcher: "Watcher | None" = None,
@@ -144,25 +145,29 @@ def resume(
 ) -> "Run":
     """Go on with the run in a folder, from its last checkpoint to its end, with the same bits.
 
-    A run that came to its end is read, not repeated. Data that were brought along have to be
-    brought again.
+    A run that came to its end is read, not repeated, unless `changes` ask for more rounds:
+    `{"rounds": 60}` or `["rounds=60"]`. Data that were brought along have to be brought again.
     """
     from feddiv.config.reading import load_experiment
     from feddiv.data.sources.python import brought
-    from feddiv.report.picture import save_picture
+    from feddiv.report.picture import is_drawn, save_picture
     from feddiv.runs.experiment import Watcher, resume_experiment
-    from feddiv.runs.run_folder import PICTURE
 
     folder = Path(path).expanduser()
-    options = None if clients is None else load_experiment(folder / "config.toml").data
-    drawn = (folder / PICTURE).is_file()
+    config, wanted = folder / "config.toml", None
+    if changes and config.is_file():  # where it is not, there is no run to go on with
+        wanted = load_experiment(config, changes)
+    own = clients is not None and config.is_file()
+    options = load_experiment(config).data if own else None
     result = resume_experiment(
         folder,
         watcher or Watcher(),
         brought=brought(clients, test, classes, options),
         carrier=_carrier(_checked(workers)),
+        wanted=wanted,
+        new_rounds=True,
     )
-    if not drawn:  # the picture comes last of all: where it is, nothing was left to do
+    if not is_drawn(result):
         save_picture(result)
     return result
 

@@ -152,7 +152,7 @@ def test_predict_without_a_model(refused, tmp_path):
 
 
 def test_a_run_refused_after_it_began_is_taken_back(refused, tmp_path, monkeypatch):
-    def begin_and_refuse(prepared, folder, listener, workers, carrier):
+    def begin_and_refuse(prepared, folder, listener, carrier):
         raise feddiv.UserError("impossible after all")
 
     monkeypatch.setattr("feddiv.runs.experiment.execute", begin_and_refuse)

@@ -145,7 +145,7 @@ def test_a_run_that_diverges_says_so_and_keeps_what_it_wrote(command, tiny, tmp_
     assert done.code == 1
     assert done.err.count("\n") == 1
     assert "training diverged" in done.err
-    assert "clients.jsonl" in done.err
+    assert "divergence is not finite (4 more in clients.jsonl): try a smaller" in done.err
     assert (tmp_path / "x" / "clients.jsonl").exists()
     assert not (tmp_path / "x" / "summary.json").exists()
 

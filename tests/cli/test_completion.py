@@ -72,7 +72,7 @@ def test_a_key_comes_with_the_value_it_has(offered):
     assert offered("feddiv show quickstart noise.tau") == ["noise.tau=0.5"]
     assert offered("feddiv show quickstart compi") == ["compile=false"]
     assert offered("feddiv show quickstart data.pa") == ["data.path="]
-    assert offered("feddiv show quickstart again") == ["against="]
+    assert offered("feddiv show quickstart desc") == ["description="]  # it takes quotes
     assert offered("feddiv show quickstart method.name=fedprox method.m") == ["method.mu=1.0"]
 
 
@@ -82,6 +82,7 @@ def test_names_behind_a_key(offered):
         "partition.name=iid_stratified",
     ]
     assert offered("feddiv data describe model.name=c") == ["model.name=cnn"]
+    assert offered("feddiv run against=fedav") == ["against=fedavg", "against=fedavg-mixup"]
     assert offered("feddiv run rounds=3") == []
 
 

@@ -47,6 +47,16 @@ def test_a_finished_run_says_what_it_said(command, tmp_path: Path) -> None:
     assert len(json.loads(summary)["model_hash"]) == 64
 
 
+def test_a_finished_run_is_given_more_rounds(command, refused, tmp_path: Path) -> None:
+    assert command("run", *TINY, "--out", "mine", "--workers", "0", "--quiet").code == 0
+    longer = command("resume", "mine", "rounds=5", "--workers", "0", "--quiet")
+    assert longer.code == 0
+    assert "digits, 10 clients, 5 rounds, seed 0" in longer.out
+    assert json.loads((tmp_path / "mine" / "summary.json").read_text())["rounds"] == 5
+    assert "rounds=4: the run in mine has done 5; fewer" in refused("resume", "mine", "rounds=4")
+    assert "was begun with 0.03" in refused("resume", "mine", "rounds=6", "train.lr=0.1")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -395,3 +395,15 @@ def test_the_papers_budget() -> None:
     assert stages["warmup"].turns == 5
     assert math.isclose(stages["warmup"].rounds, 10)
     assert (stages["train"].turns, stages["train"].rounds) == (950, 1)
+
+
+def test_few_rounds_shorten_a_presets_warm_up_and_say_so() -> None:
+    lines: list[str] = []
+    short = load_experiment("quickstart", ["rounds=8"], note=lines.append)
+    assert (short.rounds, short.warmup.iterations) == (8, 3)  # an iteration is worth two rounds
+    assert lines == ["rounds=8: warmup.iterations=3, as 4 would take them all"]
+    assert load_experiment("quickstart", ["rounds=2"]).warmup.iterations == 0
+    assert load_experiment("quickstart", ["rounds=9"]).warmup.iterations == 4
+    for settings in (["rounds=8", "warmup.iterations=4"], ["rounds=2", "method.name=fedcorr"]):
+        with pytest.raises(UserError, match=r"warmup.iterations=4 takes 8 of rounds=\d"):
+            load_experiment("quickstart", settings)

@@ -1,4 +1,4 @@
-"""`noise.name=package.module:Class`: the class of docs/reference/noise-and-partitions.md, and what is refused."""
+"""`noise.name=package.module:Class`: the class that the docs show, and what is refused."""
 
 import json
 import re
@@ -93,6 +93,7 @@ def test_labels_at_the_end_of_a_clients_list_are_wrong(small_data: Dataset) -> N
     assert corruption.kinds == ("tired:Tired",)
 
 
+@pytest.mark.slow
 def test_a_run_with_it_resumes_and_has_the_same_bits_with_workers(tmp_path: Path) -> None:
     runs = [
         feddiv.run("quickstart", [*TINY, *TIRED], out=tmp_path / f"w{workers}", workers=workers)

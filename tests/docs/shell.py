@@ -51,6 +51,8 @@ def check(command: Command) -> None:
     found, rest = _resolved(command.words)
     if command.inline and not rest:
         return  # the name of a command
+    if any(word.endswith("-completion") for word in rest):
+        return  # would be installed at once, in the home of whoever runs the tests
     try:
         context = found.make_context("feddiv", list(rest))
     except click.exceptions.Exit:

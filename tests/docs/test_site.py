@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.docs.pages import ROOT
 
 OUTSIDE = re.compile(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"?(?:https?:)?//[^>]*>")
@@ -18,6 +19,7 @@ MADE_FROM_THE_CODE = {
 }
 
 
+@pytest.mark.slow
 def test_the_site_is_complete_and_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
     """Strict: a link that leads nowhere, or a page that is not listed, is an error."""
     site = tmp_path / "site"

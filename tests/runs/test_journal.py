@@ -1,13 +1,14 @@
 """Accuracy, a round's line, a run's summary: numbers by hand."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from feddiv.config.reading import load_experiment
 from feddiv.data import Draw
-from feddiv.methods.contract import Assessment, Reply, Visit
+from feddiv.methods.contract import Assessment, Corrected, Reply, Visit
 from feddiv.runs.evaluate import CentralEvaluation
 from feddiv.runs.journal import client_line, round_line
 from feddiv.runs.summary import Closing, summarise
@@ -158,6 +159,27 @@ def test_closing_without_truth_or_without_opinion() -> None:
     assert measures["memorisation"] == pytest.approx(1 / 3)
 
 
+def test_closing_judges_labels_as_given_and_as_they_were_corrected() -> None:
+    # Client 1 has corrected sample 3 (0 to 1, rightly) and 4 (1 to 0); client 0 has corrected none.
+    corrected = Corrected(np.array([1, 1, 0]), np.array([0.8, 0.9, 0.4]))
+    opinions = [OPINIONS[0], (1, replace(OPINIONS[1][1], corrected=corrected))]
+    closing, plain = Closing.of(draw(TRUTH), opinions), Closing.of(draw(TRUTH), OPINIONS)
+    assert closing.arrays["corrected_label"].tolist() == [0, 1, 1, 1, 0]
+    assert closing.arrays["corrected_label_quality"].tolist() == [0.9, 0.3, 0.8, 0.9, 0.4]
+    measures = closing.measures()
+    judged = measures.pop("corrected_labels")
+    assert measures == plain.measures()  # of the given labels, as ever
+    # Only sample 2 is still wrong, and flagged; so is 4, which is right now.
+    assert (judged["changed"], judged["flagged"], judged["wrong"]) == (2 / 5, 2 / 5, 1 / 5)
+    assert judged["filter"] == pytest.approx(
+        {"accuracy": 4 / 5, "precision": 0.5, "recall": 1.0, "f1": 2 / 3, "auroc": 1.0}
+    )
+    assert Closing.of(draw(None), opinions).measures()["corrected_labels"] == {
+        "changed": 2 / 5,
+        "flagged": 2 / 5,
+    }
+
+
 def test_closing_where_no_label_is_wrong() -> None:
     measures = Closing.of(draw([0, 1, 1, 0, 1]), OPINIONS).measures()
     assert measures["wrong"] == 0
@@ -169,6 +191,7 @@ def test_summary() -> None:
     rounds = [
         {
             "round": 2 * (i + 1),
+            "stage": "train",
             "test_accuracy": accuracy,
             "balanced_accuracy": accuracy / 2,
             "per_class_accuracy": [accuracy, None],
@@ -217,3 +240,21 @@ def test_the_first_of_equally_good_rounds_is_the_best() -> None:
     summary = summarise(load_experiment(), ("cat",), draw(TRUTH), rounds, closing, 0.0, "ab")
     assert summary["best_round"] == 2
     assert summary["mean_last10_test_accuracy"] == pytest.approx(0.6)  # of the three there are
+
+
+def test_the_last_ten_are_none_of_warm_up() -> None:
+    line = {"balanced_accuracy": 0, "per_class_accuracy": [], "bytes_up": 0, "bytes_down": 0}
+    stages = ["warmup", "warmup", "train", "train"]
+    rounds = [
+        {**line, "round": number, "stage": stage, "test_accuracy": accuracy}
+        for number, (stage, accuracy) in enumerate(zip(stages, (0.2, 0.9, 0.5, 0.7), strict=True))
+    ]
+    closing = Closing.of(draw(TRUTH), OPINIONS)
+    summaries = [
+        summarise(load_experiment(), ("cat",), draw(TRUTH), some, closing, 0.0, "ab")
+        for some in (rounds, rounds[:2])
+    ]
+    assert summaries[0]["mean_last10_test_accuracy"] == pytest.approx(0.6)
+    assert summaries[1]["mean_last10_test_accuracy"] is None
+    assert [summary["last_test_accuracy"] for summary in summaries] == [0.7, 0.9]
+    assert [summary["best_test_accuracy"] for summary in summaries] == [0.9, 0.9]

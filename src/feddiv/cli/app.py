@@ -91,7 +91,7 @@ def _top(
     epilog=examples(
         "feddiv run",
         "feddiv run quickstart noise.rho=0.4 seed=3 --out runs/first",
-        "feddiv run quickstart method.name=feddiv-paper",
+        "feddiv run quickstart method.name=feddiv-paper against=fedcorr",
         "feddiv run data.source=folder data.path=photos data.size=32",
     )
 )
@@ -118,11 +118,23 @@ def run(
 @app.command(epilog=examples("feddiv resume runs/first"))
 def resume(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.")],
+    changes: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE]...", help="rounds=60: more rounds than before.", show_default=False
+        ),
+    ] = None,
     workers: Workers = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
-    """Go on with a run that was stopped: the same bits as if it never had been."""
-    _watched(lambda watcher: feddiv.resume(folder, workers=workers, watcher=watcher), quiet=quiet)
+    """Go on with a run that was stopped, with the same bits as if it never had been.
+
+    With rounds=N, more than before, a finished run goes on too.
+    """
+    _watched(
+        lambda watcher: feddiv.resume(folder, changes or (), workers=workers, watcher=watcher),
+        quiet=quiet,
+    )
 
 
 def _watched(job: "Callable[[Quiet], Run]", *, quiet: bool) -> None:

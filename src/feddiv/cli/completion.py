@@ -11,6 +11,7 @@ from feddiv.core.errors import UserError
 # Keys whose values have names, and the list of `feddiv list` that has them.
 NAMED: Final[Mapping[str, str]] = {
     "method.name": "methods",
+    "against": "methods",
     "data.source": "datasets",
     "partition.name": "partitions",
     "noise.name": "noise",

@@ -1,10 +1,15 @@
 """The end of a run, in a table that fits a small terminal."""
 
+from shlex import quote
+
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from feddiv.config.experiment import title
+from feddiv.runs.curve import FEW, after_warmup, rise
+from feddiv.runs.extension import can_go_on
 from feddiv.runs.results import Results
 from feddiv.runs.run import Run
 from feddiv.runs.run_folder import PICTURE
@@ -25,8 +30,25 @@ def print_summary(run: Run) -> None:
     console.print(table)
     for line in (
         *results.notes,
+        *_rising(run),
         f"Written to {run.folder}",
         f"Picture    {run.folder / PICTURE}",
         f"Model      {run.folder / 'model.safetensors'}",
     ):
         console.print(line, soft_wrap=True, markup=False)
+
+
+def _rising(run: Run) -> list[str]:
+    """A line where more rounds would help, and how to have them."""
+    measure, rises = run.experiment.evaluation.measure, []
+    for name, each in {title(run.experiment): run, **run.against}.items():
+        higher = rise(after_warmup(each.rounds, measure))
+        if higher is not None:
+            rises.append(f"{name} (its last {FEW} rounds by {100 * higher:.1f} points)")
+    if not rises:
+        return []
+    more = 2 * run.experiment.rounds
+    runs = (run, *run.against.values())
+    goes_on = all(can_go_on(each.experiment, more) for each in runs)
+    way = f"feddiv resume {quote(str(run.folder))} rounds={more}" if goes_on else "run it anew"
+    return [f"Still rising: {', '.join(rises)}. For more: {way}"]

@@ -157,6 +157,10 @@ def spelt_out(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return {**settings, f"{prefix}name": method, f"{prefix}variant": variant}
 
 
+class NoRoundLeft(UserError):
+    """Warm-up takes all rounds."""
+
+
 def validated(tree: Mapping[str, Any]) -> Experiment:
     """A tree of plain values as an experiment, or one line that says what is wrong with it."""
     tree = method_spelt_out(tree)
@@ -173,7 +177,7 @@ def validated(tree: Mapping[str, Any]) -> Experiment:
             f"without warm-up it is {method.without_warmup}"
         )
     if method.stages()[-1].turns < 1:
-        raise UserError(
+        raise NoRoundLeft(
             f"warmup.iterations={budget.warmup_iterations} takes {budget.warmup_rounds} of "
             f"rounds={budget.rounds} (iterations / clients.fraction): leave at least one"
         )

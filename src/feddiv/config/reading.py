@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from feddiv.config.experiment import Experiment, is_natural, method_spelt_out, spelt_out, validated
+from feddiv.config.experiment import (
+    Experiment,
+    NoRoundLeft,
+    is_natural,
+    method_spelt_out,
+    spelt_out,
+    validated,
+)
 from feddiv.config.left_out import missed, set_options
 from feddiv.core.dotted import flat, merged, put
 from feddiv.core.errors import UserError
@@ -75,7 +82,12 @@ def load_experiment(
             left_out[key] = _choose(tree, key, value)
         else:
             put(tree, key, value)
-    experiment = validated(tree)
+    try:
+        experiment = validated(tree)
+    except NoRoundLeft as problem:
+        if "rounds" not in settings or "warmup.iterations" in settings:
+            raise
+        experiment = _with_less_warmup(tree, problem, note)
     for key, options in left_out.items():
         lost = missed(options, experiment, settings)
         if lost:
@@ -89,6 +101,27 @@ def as_settings(overrides: Overrides) -> dict[str, Any]:
     if isinstance(overrides, str):
         raise UserError(f"overrides={overrides!r}: give a list, as in [{overrides!r}]")
     return dict(overrides if isinstance(overrides, Mapping) else map(parsed, overrides))
+
+
+def _with_less_warmup(
+    tree: dict[str, Any], problem: NoRoundLeft, note: Callable[[str], None]
+) -> Experiment:
+    """For a quick try: of the source's warm-up as much as fits into the rounds that were typed.
+
+    Methods that are nothing without warm-up keep the `problem`.
+    """
+    fits = copy.deepcopy(tree)
+    put(fits, "warmup.iterations", 0)
+    budget = Experiment.model_validate(method_spelt_out(fits)).budget
+    iterations = int((budget.rounds - 1) * budget.fraction + 1e-9)
+    put(fits, "warmup.iterations", iterations)
+    try:
+        experiment = validated(fits)
+    except UserError:
+        raise problem from None
+    before = tree["warmup"]["iterations"]
+    note(f"rounds={budget.rounds}: warmup.iterations={iterations}, as {before} would take them all")
+    return experiment
 
 
 def _precedence(key: str) -> int:

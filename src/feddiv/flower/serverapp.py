@@ -64,10 +64,13 @@ def _served(grid: Grid, run: Mapping[str, Any], watcher: "Lines") -> Run:
     if run.get("resume"):
         given = {key: each for key, each in run.items() if key not in WHERE and each != ""}
         # Settings are changes of what was begun, unless they come with an experiment.
-        if given and not {"config", "preset"} & given.keys():
+        changes = bool(given) and not {"config", "preset"} & given.keys()
+        if changes:
             given["config"] = str(folder / "config.toml")
         wanted = experiment_of(given) if given else None
-        result = resume_experiment(folder, watcher, carrier=carrier, wanted=wanted)
+        result = resume_experiment(
+            folder, watcher, carrier=carrier, wanted=wanted, new_rounds=changes
+        )
     else:
         place = RunFolder(folder, again="resume=true in the run config")
         result = run_experiment(experiment_of(run), place, watcher, carrier=carrier)

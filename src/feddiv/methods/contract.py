@@ -146,12 +146,21 @@ class Visit(Generic[M]):
 
 
 @dataclass(frozen=True)
+class Corrected:
+    """The labels that a client trains on once it has corrected some for good, and p(clean)."""
+
+    labels: npt.NDArray[np.int64]
+    p_clean: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
 class Assessment:
     """A method's opinion of one client's given labels; it stays at the client."""
 
     predicted: npt.NDArray[np.int64]
     p_clean: npt.NDArray[np.float64] | None = None  # None: the method has no opinion
     scores: npt.NDArray[np.float64] | None = None
+    corrected: Corrected | None = None  # None: the client trains on its given labels
 
     def last(self, count: int) -> Assessment:
         """That of the last so many samples."""
@@ -250,6 +259,9 @@ class Method(ABC, Generic[S, M]):
     Options: ClassVar[type[MethodOptions]]
     variants: ClassVar[Mapping[str, Variant]] = {"default": Variant("the method itself")}
     without_warmup: ClassVar[str | None] = None  # what it would be then, if no longer itself
+    # Options that are shares of all rounds, and act elsewhere than in `stages`: with more rounds
+    # other things would have happened in those that are done.
+    shares_of_rounds: ClassVar[tuple[str, ...]] = ()
     judges_unseen: ClassVar[bool] = False  # whether `assess` can judge what was never trained on
     State: ClassVar[Any]  # S and M of `class Name(Method[S, M])`: plain trees (feddiv.core.trees)
     Memory: ClassVar[Any]

@@ -64,6 +64,7 @@ class JointOpt(Averaging[JointOptMemory]):
     paper = "Tanaka et al., CVPR 2018"
     Options = JointOptOptions
     options: JointOptOptions
+    shares_of_rounds = ("labels_after",)
     variants: ClassVar[Mapping[str, Variant]] = {
         "default": Variant("soft labels"),
         "hard": Variant("JointOpt whose labels are one class each", {"soft": False}),

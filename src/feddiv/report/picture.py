@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from matplotlib.ticker import PercentFormatter
 
 from feddiv.config.experiment import title
 from feddiv.core.arrays import Array
+from feddiv.core.files import write_bytes
 from feddiv.learning.gaussian_mixture import Mixture
 from feddiv.methods.feddiv.filter import FilterOptions, NoiseFilter
 from feddiv.runs.run import Run
@@ -75,10 +77,19 @@ def _mixture(line: Mapping[str, Any]) -> Mixture | None:
 
 def save_picture(run: Run) -> Path:
     """Write the picture into the run's folder."""
-    figure = draw_picture(run)
-    path = run.folder / PICTURE
-    figure.savefig(path, dpi=150, facecolor="white")
+    image, path = BytesIO(), run.folder / PICTURE
+    draw_picture(run).savefig(image, format="png", dpi=150, facecolor="white")
+    write_bytes(path, image.getvalue())
     return path
+
+
+def is_drawn(run: Run) -> bool:
+    """Whether the picture in the run's folder is of these results: it is written after them all."""
+    picture, runs = run.folder / PICTURE, (run, *run.against.values())
+    if not picture.is_file():
+        return False
+    written = max((each.folder / "summary.json").stat().st_mtime_ns for each in runs)
+    return picture.stat().st_mtime_ns >= written
 
 
 def draw_picture(run: Run) -> Figure:

@@ -25,6 +25,7 @@ from feddiv.runs.loop import Cut, Tally
 HEADER = "feddiv-checkpoint"
 VERSION = 2
 KEPT = 2
+ALSO = "also"  # further identities of the run: it was given more rounds since
 FOLDER, NETS = "checkpoint", "nets"  # models kept of single clients are in checkpoint/nets
 
 
@@ -76,14 +77,25 @@ class Checkpoints:
             "standing": dismantle(standing)[0],
             "files": files,
         }
-        text = json.dumps(content)
         self.folder.mkdir(exist_ok=True)
         name = f"{cut.turn:06d}-{len(cut.tallies):06d}.safetensors"
-        save_tensors(
-            self.folder / name, tensors, {HEADER: text, "checksum": _checksum(text, tensors)}
-        )
+        self._save(name, content, tensors)
         self._files[name] = files
         self._tidy()
+
+    def _save(self, name: str, content: Mapping[str, Any], tensors: Tensors) -> None:
+        text = json.dumps(content)
+        header = {HEADER: text, "checksum": _checksum(text, tensors)}
+        save_tensors(self.folder / name, tensors, header)
+
+    def also_of(self, identity: str) -> None:
+        """Make those of this run valid for another identity as well: its own, with a new config."""
+        for file in self.found():
+            try:
+                content, tensors = self._content(file)
+            except Unreadable:
+                continue
+            self._save(file.name, {**content, ALSO: [*content.get(ALSO, ()), identity]}, tensors)
 
     def _tidy(self) -> None:
         files = self.found()
@@ -123,18 +135,23 @@ class Checkpoints:
             raise UserError(f"no checkpoint can be used: {'; '.join(reasons.values())}")
         return None
 
-    def _read(self, file: Path) -> Checkpoint:
+    def _content(self, file: Path) -> tuple[dict[str, Any], Tensors]:
+        """What a file says and holds, once it is found to be whole and of this run."""
         tensors, header = load_tensors(file)
         text = header.get(HEADER)
         if text is None:
             raise Unreadable("is no checkpoint of feddiv")
         if header.get("checksum") != _checksum(text, tensors):
             raise Unreadable("is damaged: its checksum is another")
-        content = json.loads(text)
+        content: dict[str, Any] = json.loads(text)
         if content["version"] != VERSION:
             raise Unreadable(f"has version {content['version']}, this is {VERSION}")
-        if content["identity"] != self.identity:
+        if self.identity not in (content["identity"], *content.get(ALSO, ())):
             raise Unreadable("belongs to another run: its config or draw differ from this one's")
+        return content, tensors
+
+    def _read(self, file: Path) -> Checkpoint:
+        content, tensors = self._content(file)
         for name in content["files"]:
             _check_net(self.folder / NETS / name)
         self._files[file.name] = content["files"]

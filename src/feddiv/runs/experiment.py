@@ -14,9 +14,9 @@ from feddiv.core.errors import TooFew, UserError
 from feddiv.data import DataWatcher, Draw, Loaded
 from feddiv.methods.registry import full_name
 from feddiv.runs.clients import as_settled
+from feddiv.runs.extension import check_rounds, extend, newest_checkpoint, rounds_asked
 from feddiv.runs.loop import Record
 from feddiv.runs.prepare import Prepared, fitted, prepare
-from feddiv.runs.recorder import checkpoints_of
 from feddiv.runs.run import Carrier, Run, execute, finished_run
 from feddiv.runs.run_folder import RunFolder
 
@@ -89,27 +89,38 @@ def resume_experiment(
     carrier: Carrier,
     net: Callable[[], nn.Module] | None = None,
     wanted: Experiment | None = None,
+    new_rounds: bool = False,
 ) -> Run:
     """Go on with what is in a run's folder: its run, then the methods it is compared with.
 
     What came to its end is read, not repeated; what never began is begun. `wanted` is what the
-    caller would run: it has to be what was begun, but how long to wait for whom may be new.
+    caller would run: it has to be what was begun, but how long to wait for whom may be new, and
+    with `new_rounds` the number of rounds.
     """
     folder = RunFolder.existing(path)
     watcher.opens(path)
     try:
         experiment = load_experiment(path / "config.toml")
         if wanted is not None:
+            if new_rounds:
+                experiment = experiment.model_copy(update={"rounds": wanted.rounds})
             experiment = as_begun(experiment, wanted, path)
         if brought is not None and experiment.data.source != "python":
             raise UserError(f"{path}: loads its own data ({experiment.data.source}); give none")
         prepared = prepare(experiment, Draw.load(path / "draw.npz"), watcher, brought, net)
+        others = path / "against"
+        rivals = {
+            name: fitted(rival, prepared.dataset, prepared.draw, begun=True, net=net)
+            for name, rival in rivals_of(experiment, others).items()
+        }
+        check_rounds(prepared, path, watcher.refused)
+        for name, rival in rivals.items():
+            check_rounds(rival, others / name, watcher.refused)
         run = _resumed(title(experiment), prepared, folder, watcher, carrier)
-        against = {}
-        for name, rival in rivals_of(experiment, path / "against").items():
-            other = fitted(rival, prepared.dataset, prepared.draw, begun=True, net=net)
-            place = path / "against" / name
-            against[name] = _taken_up(name, other, place, watcher, carrier)
+        against = {
+            name: _taken_up(name, rival, others / name, watcher, carrier)
+            for name, rival in rivals.items()
+        }
     finally:
         folder.unlock()
     return replace(run, against=against)
@@ -202,10 +213,13 @@ def _resumed(
     watcher: Watcher,
     carrier: Carrier,
 ) -> Run:
-    if folder.finished:
+    rounds = prepared.experiment.rounds
+    if rounds_asked(folder.path) != rounds:
+        extend(prepared, folder)
+    if folder.ended and folder.summary().get("rounds") == rounds:
         return finished_run(prepared.experiment, folder)
     watcher.starts(name, prepared, folder)
-    checkpoint = checkpoints_of(prepared, folder).latest(watcher.refused)
+    checkpoint = newest_checkpoint(prepared, folder.path, watcher.refused)
     # Without a checkpoint it was stopped before the first one: from the beginning.
     folder.goes_on({} if checkpoint is None else checkpoint.standing.journals)
     watcher.goes_on(folder.rounds())

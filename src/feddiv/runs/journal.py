@@ -36,7 +36,7 @@ def round_line(visits: Sequence[Seen]) -> dict[str, Any]:
     }
     diaries = [visit.diary for visit in visits]
     line |= {"filter": _pooled_filter(diaries), "memorisation": _memorisation(diaries)}
-    for key in ("clean", "noisy", "relabelled"):
+    for key in ("clean", "noisy", "relabelled", "corrected"):
         counts = [diary[key] for diary in diaries if key in diary]
         line |= {key: sum(counts)} if counts else {}
     return line

@@ -208,7 +208,8 @@ class Loop:
     def _unusable(self, turn: Turn) -> str:
         """Why a turn brought nothing; numbers that are not finite mean steps that are too large."""
         why = self._refusals[0] if self._refusals else "nobody answered"
-        more = f" (and {len(self._refusals) - 1} more)" if len(self._refusals) > 1 else ""
+        others = len(self._refusals) - 1
+        more = f" ({others} more in clients.jsonl)" if others > 0 else ""
         hint = ": try a smaller train.lr" if why.endswith("is not finite") else ""
         return f"no reply of turn {turn.number} could be used; {why}{more}{hint}"
 

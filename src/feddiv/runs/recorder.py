@@ -3,6 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from feddiv.core.arrays import Weights
 from feddiv.federation.federation import Federation
@@ -25,7 +26,7 @@ class Recorder:
     ) -> None:
         self.prepared, self.folder, self.federation = prepared, folder, federation
         self.listener = listener
-        self.checkpoints = checkpoints_of(prepared, folder)
+        self.checkpoints = checkpoints_of(prepared, folder.path)
         self.rounds: list[Record] = []
         self._latest: tuple[Cut, Standing] | None = None
         self._saved = True
@@ -76,9 +77,13 @@ class Recorder:
         self._saved, self._written = True, time.perf_counter()
 
 
-def checkpoints_of(prepared: Prepared, folder: RunFolder) -> Checkpoints:
-    """The checkpoints of this run, told from others' by its config and its draw."""
-    config = (folder.path / "config.toml").read_bytes()
-    identity = hashlib.sha256(config + prepared.draw.hash.encode()).hexdigest()
+def checkpoints_of(prepared: Prepared, path: Path) -> Checkpoints:
+    """The checkpoints of the run in a folder, told from others' by its config and its draw."""
+    identity = identity_of((path / "config.toml").read_bytes(), prepared)
     method = prepared.workspace.method
-    return Checkpoints(folder.path, identity, method.State, method.kept)
+    return Checkpoints(path, identity, method.State, method.kept)
+
+
+def identity_of(config: bytes, prepared: Prepared) -> str:
+    """What tells a run with this config.toml and its draw from others."""
+    return hashlib.sha256(config + prepared.draw.hash.encode()).hexdigest()

@@ -129,8 +129,7 @@ def execute(
 
 def finished_run(experiment: Experiment, folder: RunFolder) -> Run:
     """A run that came to its end earlier, read from its folder."""
-    summary, assessment = folder.results()
-    return Run(experiment, folder.path, summary, folder.rounds(), assessment)
+    return Run(experiment, folder.path, folder.summary(), folder.rounds(), folder.assessment())
 
 
 def on_this_machine(workers: int | None) -> Carrier:

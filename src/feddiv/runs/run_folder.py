@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from feddiv.config.experiment import Experiment, to_toml
 from feddiv.core.archives import read_npz
 from feddiv.core.arrays import Weights
 from feddiv.core.errors import UserError
-from feddiv.core.files import Lock, settle, write_json, write_text
+from feddiv.core.files import Lock, settle, write_bytes, write_json, write_text
 from feddiv.data import Draw
 from feddiv.runs.model import ModelCard, save_weights
 
@@ -156,8 +157,11 @@ class RunFolder:
                 path.rmdir()
 
     @property
-    def finished(self) -> bool:
-        """Whether the run in it came to its end: summary.json is written last."""
+    def ended(self) -> bool:
+        """Whether the run in it came to its end, with as many rounds as it had then.
+
+        summary.json is written last.
+        """
         return (self.path / "summary.json").is_file()
 
     def rounds(self) -> list[dict[str, Any]]:
@@ -165,14 +169,17 @@ class RunFolder:
         file = self.path / "rounds.jsonl"
         return _read_lines(file) if file.exists() else []
 
-    def results(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        """Summary and assessment of a finished run."""
+    def summary(self) -> dict[str, Any]:
+        """That of a finished run."""
         file = self.path / "summary.json"
         try:
-            summary = json.loads(file.read_text(encoding="utf-8"))
+            return dict(json.loads(file.read_text(encoding="utf-8")))
         except (OSError, ValueError) as error:
             raise UserError(f"{file}: is damaged ({error})") from None
-        return summary, dict(read_npz(self.path / "assessment.npz", "assessment"))
+
+    def assessment(self) -> dict[str, npt.NDArray[Any]]:
+        """That of a finished run."""
+        return dict(read_npz(self.path / "assessment.npz", "assessment"))
 
     def journals(self) -> dict[str, int]:
         """How long the journals are, in bytes."""
@@ -214,10 +221,10 @@ class RunFolder:
     def finish(
         self, summary: Mapping[str, Any], assessment: Mapping[str, npt.NDArray[Any]]
     ) -> None:
-        """Write assessment.npz and, last of all, summary.json."""
-        with (self.path / "assessment.npz").open("wb") as file:
-            np.savez_compressed(file, **assessment)  # type: ignore[arg-type]
-        settle(self.path / "assessment.npz")
+        """Write assessment.npz and, last of all, summary.json; each takes an older one's place."""
+        arrays = BytesIO()
+        np.savez_compressed(arrays, **assessment)  # type: ignore[arg-type]
+        write_bytes(self.path / "assessment.npz", arrays.getvalue())
         self.settle()
         write_json(self.path / "summary.json", summary)
         self.unlock()

@@ -13,6 +13,7 @@ from feddiv.data import Draw
 from feddiv.federation.federation import Totals
 from feddiv.learning.quality import filter_quality
 from feddiv.methods.contract import Assessment
+from feddiv.runs.curve import after_warmup
 from feddiv.runs.evaluate import comparable
 
 
@@ -28,6 +29,7 @@ class Closing:
         """Collect: one entry per sample of every client that answered."""
         columns: dict[str, list[npt.NDArray[Any]]] = {}
         totals: list[Totals] = []
+        corrects = False
         for client, opinion in assessments:
             if isinstance(opinion, Totals):
                 totals.append(opinion)
@@ -41,21 +43,37 @@ class Closing:
                 "predicted_label": opinion.predicted,
                 "label_quality": opinion.p_clean,
                 "score": opinion.scores,
+                "corrected_label": draw.given[part],
+                "corrected_label_quality": opinion.p_clean,
             }
+            if opinion.corrected is not None:
+                corrects = True
+                entry["corrected_label"] = opinion.corrected.labels
+                entry["corrected_label_quality"] = opinion.corrected.p_clean
             for key, value in entry.items():
                 if value is not None:
                     columns.setdefault(key, []).append(value)
-        arrays = {key: np.concatenate(values) for key, values in columns.items()}
+        arrays = {
+            key: np.concatenate(values)
+            for key, values in columns.items()
+            if corrects or not key.startswith("corrected")
+        }
         return cls(arrays, tuple(totals))
 
     def measures(self) -> dict[str, Any]:
-        """Filter quality, share flagged and memorisation over all samples of all clients."""
+        """Filter quality, share flagged and memorisation over all samples of all clients.
+
+        They judge labels as they were given; `corrected_labels` judges them as training has them
+        now, where clients have corrected some for good.
+        """
         if not self.arrays:
             return _counted(self.totals)
         given, predicted = self.arrays["given_label"], self.arrays["predicted_label"]
         quality = self.arrays.get("label_quality")
         flagged = None if quality is None else float((quality < 0.5).mean())
         result: dict[str, Any] = {"flagged": flagged, "filter": None}
+        if "corrected_label" in self.arrays:
+            result["corrected_labels"] = self._corrected()
         if "true_label" not in self.arrays:
             return result
         wrong = given != self.arrays["true_label"]
@@ -63,6 +81,17 @@ class Closing:
         result |= {"wrong": float(wrong.mean()), "memorisation": memorised}
         if quality is not None:
             result["filter"] = filter_quality(quality, wrong)
+        return result
+
+    def _corrected(self) -> dict[str, Any]:
+        labels, quality = self.arrays["corrected_label"], self.arrays["corrected_label_quality"]
+        result: dict[str, Any] = {
+            "changed": float((labels != self.arrays["given_label"]).mean()),
+            "flagged": float((quality < 0.5).mean()),
+        }
+        if "true_label" in self.arrays:
+            wrong = labels != self.arrays["true_label"]
+            result |= {"wrong": float(wrong.mean()), "filter": filter_quality(quality, wrong)}
         return result
 
 
@@ -84,13 +113,13 @@ def _counted(totals: Sequence[Totals]) -> dict[str, Any]:
 
 
 def _accuracies(key: str, measured: Sequence[dict[str, Any]]) -> dict[str, float | None]:
-    """Best, last, and mean of the last ten of a measure; None where there is none."""
-    known = np.array([line[key] for line in measured if line[key] is not None])
-    there = bool(len(known))
+    """Best, last, and mean of the last ten after warm-up of a measure; None where there is none."""
+    known = [line[key] for line in measured if line[key] is not None]
+    settled = after_warmup(measured, key)
     return {
         f"best_{key}": max((line[key] for line in comparable(measured, key)), default=None),
-        f"last_{key}": float(known[-1]) if there else None,
-        f"mean_last10_{key}": float(known[-10:].mean()) if there else None,
+        f"last_{key}": float(known[-1]) if known else None,
+        f"mean_last10_{key}": float(settled[-10:].mean()) if len(settled) else None,
     }
 
 

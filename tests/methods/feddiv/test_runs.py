@@ -1,5 +1,6 @@
 """Whole runs of a few rounds, in memory: every variant, twice the same, odd federations."""
 
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -202,3 +203,23 @@ def test_the_perfect_filter_needs_true_labels_before_anything_runs(tmp_path: Pat
     with pytest.raises(UserError, match="scope=perfect needs true labels"):
         feddiv.run({}, settings, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_release_tells_of_labels_as_given_and_as_it_has_corrected_them(tmp_path: Path) -> None:
+    settings = {**TINY, **NOISE, "method.variant": "release", "method.relabel.confidence": 0.2}
+    settings["clients.fraction"] = 1.0
+    run = feddiv.run({}, settings, out=tmp_path / "a", workers=2)
+    arrays, told = run.assessment, run.summary["corrected_labels"]
+    changed = arrays["corrected_label"] != arrays["given_label"]
+    assert told["changed"] == changed.mean() > 0
+    assert told["wrong"] == (arrays["corrected_label"] != arrays["true_label"]).mean()
+    assert told["flagged"] == (arrays["corrected_label_quality"] < 0.5).mean()
+    assert run.summary["flagged"] == (arrays["label_quality"] < 0.5).mean()
+    assert run.summary["wrong"] == (arrays["given_label"] != arrays["true_label"]).mean()
+    diaries = [json.loads(line) for line in (run.folder / "clients.jsonl").read_text().splitlines()]
+    last = {line["client"]: line.get("corrected", 0) for line in diaries if line["kind"] == "train"}
+    assert sum(last.values()) > 0  # what a visit began with: corrected at the visits before it
+    settings["method.variant"] = "plus"
+    plain = feddiv.run({}, settings, out=tmp_path / "b", workers=0)
+    assert "corrected_labels" not in plain.summary
+    assert not any(key.startswith("corrected") for key in plain.assessment)

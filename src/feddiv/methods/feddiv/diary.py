@@ -31,9 +31,12 @@ def visit_diary(
         "relabelled": int(division.relabelled.sum()),
         "reselected": [len(rows) for rows in kept],
     }
+    given = samples.given.numpy()
+    if corrected := int((labels != given).sum()):
+        diary["corrected"] = corrected
     if samples.truth is None:
         return diary
-    truth, given = samples.truth.numpy(), samples.given.numpy()
+    truth = samples.truth.numpy()
     wrong, given_wrong = labels != truth, given != truth
     predicted = logits.argmax(axis=1)
     candidates = np.flatnonzero(division.candidates)

@@ -25,6 +25,7 @@ from feddiv.methods.common import trained_reply
 from feddiv.methods.contract import (
     Assessment,
     Client,
+    Corrected,
     Diary,
     Exchange,
     Facts,
@@ -296,19 +297,27 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         return self._message("assess", state)
 
     def assess(self, client: Client, memory: FedDivMemory | None, received: Message) -> Assessment:
-        """The filter's opinion of the labels as they were given."""
-        noise_filter = self._filter(client, memory or _blank(client), received)
-        given = client.samples.given.numpy()
+        """The filter's opinion of the labels as they were given, and as training has them now."""
+        memory = memory or _blank(client)
+        noise_filter = self._filter(client, memory, received)
         logits = predict_global(client.net(received.weights["net"]), client.samples)
-        scores = noise_filter.scores(logits, given)
-        sharpened = noise_filter.sharpened(logits, given)
-        p_clean = noise_filter.p_clean(scores, given, _truth(client), sharpened)
-        return Assessment(logits.argmax(axis=1), p_clean, scores)
+
+        def judged(labels: Labels) -> tuple[Array, Array]:
+            scores = noise_filter.scores(logits, labels)
+            sharpened = noise_filter.sharpened(logits, labels)
+            return noise_filter.p_clean(scores, labels, _truth(client), sharpened), scores
+
+        opinion = Assessment(logits.argmax(axis=1), *judged(client.samples.given.numpy()))
+        if memory.labels is None:
+            return opinion
+        return replace(opinion, corrected=Corrected(memory.labels, judged(memory.labels)[0]))
 
     def assess_held_out(
         self, client: Client, memory: FedDivMemory | None, received: Message
     ) -> Assessment:
         """The filter's opinion, once there is a filter: in warm-up there is none."""
+        if memory is not None:  # it corrects no label of these
+            memory = replace(memory, labels=None)
         opinion = super().assess_held_out(client, memory, received)
         learnt = self._filter(client, memory or _blank(client), received).learnt
         return opinion if learnt else replace(opinion, p_clean=None)

@@ -81,6 +81,7 @@ class RoFL(Method[RoFLState, None]):
     paper = "Yang et al., IEEE Intelligent Systems 2022"
     Options = RoFLOptions
     options: RoFLOptions
+    shares_of_rounds = ("trusted_after",)
 
     # The server
 
