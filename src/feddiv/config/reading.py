@@ -41,7 +41,7 @@ KEPT = {"method.variant": ("name",), "evaluation.name": ("every",)}
 
 DEFAULTS: Mapping[str, Any] = {
     "method": {"name": "feddiv"},
-    "partition": {"name": "iid"},
+    "partition": {"name": "auto"},
     "noise": {"name": "none"},
     "evaluation": {"name": "central"},
     "federation": {"name": "local"},
@@ -72,10 +72,7 @@ def load_experiment(
     """
     given = {} if source is None else _tree(source)
     tree = merged(copy.deepcopy(DEFAULTS), given)
-    if isinstance(overrides, str):
-        raise UserError(f"overrides={overrides!r}: give a list, as in [{overrides!r}]")
-    pairs = overrides if isinstance(overrides, Mapping) else map(parsed, overrides)
-    settings = spelt_out(dict(pairs), "method.")
+    settings = spelt_out(as_settings(overrides), "method.")
     for key, value in (implied or {}).items():
         if settings.setdefault(key, value) != value:
             raise UserError(f"{key}={settings[key]}: it is {value} here; leave it out")
@@ -97,6 +94,13 @@ def load_experiment(
             listed = ", ".join(lost)
             note(f"{key}={settings[key]} leaves out {listed}, set for what was chosen before")
     return experiment
+
+
+def as_settings(overrides: Overrides) -> dict[str, Any]:
+    """Overrides by dotted key."""
+    if isinstance(overrides, str):
+        raise UserError(f"overrides={overrides!r}: give a list, as in [{overrides!r}]")
+    return dict(overrides if isinstance(overrides, Mapping) else map(parsed, overrides))
 
 
 def _with_less_warmup(
@@ -177,9 +181,11 @@ def _choose(tree: dict[str, Any], key: str, value: object) -> dict[str, Any]:
     dropped = keys_of_other_rules(value) if key == "noise.levels" else others
     kept = {other: current[other] for other in current if other not in dropped}
     tree[section] = {**kept, field: value}
-    natural = section == "partition" and is_natural(value)
-    if natural and isinstance(clients := tree.get("clients"), dict):
-        clients.pop("count", None)  # it was a number to deal to; now the data has it
+    if section == "partition" and isinstance(clients := tree.setdefault("clients", {}), dict):
+        if is_natural(value):
+            clients.pop("count", None)  # it was a number to deal to; now the data has it
+        elif "deal_to" in current:
+            clients.setdefault("count", current["deal_to"])
     # Keys of another rule for noise levels would have no meaning: nobody misses them.
     if key == "noise.levels":
         return {}
