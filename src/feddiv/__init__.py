@@ -104,7 +104,7 @@ def run(
     from feddiv.config.own_data import load_with_clients, usual_preset
     from feddiv.config.reading import as_settings, load_experiment
     from feddiv.data.sources.python import brought
-    from feddiv.methods.registry import full_name
+    from feddiv.methods.registry import file_name, full_name
     from feddiv.report.picture import save_picture
     from feddiv.runs.experiment import Watcher, run_experiment
     from feddiv.runs.run_folder import RunFolder
@@ -120,7 +120,7 @@ def run(
     preset = "experiment"
     if isinstance(experiment, str | Path):
         preset = Path(experiment).name.removesuffix(".toml")
-    method = full_name(settled.method.name, settled.method.variant)
+    method = file_name(full_name(settled.method.name, settled.method.variant))
     label = f"{preset}-{method}-seed{settled.seed}"
     _check_federation(settled, workers)
     if out is not None and str(out) in ("", "."):

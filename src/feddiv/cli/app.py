@@ -182,11 +182,15 @@ def show(what: What = None) -> None:
 @app.command("list", epilog=examples("feddiv list", "feddiv list methods"))
 def list_(
     kind: Annotated[Kind | None, typer.Argument(help="Only these.", show_default=False)] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Of methods only this one: a name or package.module:Class."),
+    ] = None,
 ) -> None:
     """Print what there is to choose from."""
     from feddiv.cli.listing import print_lists
 
-    print_lists(kind)
+    print_lists(kind, name)
 
 
 @app.command(

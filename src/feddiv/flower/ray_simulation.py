@@ -89,6 +89,7 @@ class Engine:
         self.sites, self.options = sites, options
         self.count = len(prepared.draw.parts)
         self.net = prepared.experiment.model.name
+        self.method = prepared.experiment.method.name
         self.noises = tuple(import_paths(prepared.experiment.noise.model_dump()))
         self.stop = sites / f".stop-{secrets.token_hex(8)}"
         self._grid: Any = None
@@ -119,12 +120,13 @@ class Engine:
         from feddiv.flower.site import Site
         from feddiv.flower.site_data import Part
 
-        sites, nets, noises, stop = self.sites, (self.net,), self.noises, self.stop
+        sites, nets, stop = self.sites, (self.net,), self.stop
+        noises, methods = self.noises, (self.method,)
 
         def site(context: Context) -> Site:
             heed(stop)
             place = int(context.node_config["partition-id"])
-            return Site(sites / str(place), Part(place), nets=nets, noises=noises)
+            return Site(sites / str(place), Part(place), nets=nets, noises=noises, methods=methods)
 
         server = ServerApp()
 

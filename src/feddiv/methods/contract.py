@@ -253,10 +253,10 @@ class Kind:
 class Method(ABC, Generic[S, M]):
     """Base of all methods; see docs/architecture.md for a walk through one round."""
 
-    name: ClassVar[str]
-    summary: ClassVar[str]  # one line for `feddiv list methods`
-    paper: ClassVar[str]
-    Options: ClassVar[type[MethodOptions]]
+    name: ClassVar[str]  # of those that come with feddiv; others are named by their import path
+    summary: ClassVar[str] = ""  # one line for `feddiv list methods`
+    paper: ClassVar[str] = ""
+    Options: ClassVar[type[MethodOptions]] = MethodOptions
     variants: ClassVar[Mapping[str, Variant]] = {"default": Variant("the method itself")}
     without_warmup: ClassVar[str | None] = None  # what it would be then, if no longer itself
     # Options that are shares of all rounds, and act elsewhere than in `stages`: with more rounds

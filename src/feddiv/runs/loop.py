@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from feddiv.core.arrays import Weights
-from feddiv.core.errors import Diverged
+from feddiv.core.errors import Diverged, UserError
 from feddiv.core.randomness import Streams
 from feddiv.federation.federation import Absence, Federation
-from feddiv.federation.reply_check import Refused, check_reply
+from feddiv.federation.reply_check import Refused, Undeclared, check_reply
 from feddiv.federation.traffic import message_bytes, reply_bytes
 from feddiv.methods.contract import (
     Exchange,
@@ -64,6 +64,16 @@ class Cut:
     attempt: int = 0  # how often the turn was begun before and given up
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """A reply that was not taken, and why; `declared` unless its kind declares something else."""
+
+    client: int
+    kind: str
+    why: str
+    declared: bool
+
+
 @dataclass
 class CheckedReplies:
     """The replies of one exchange: taken one by one from `visits`, checked, counted, recorded."""
@@ -74,7 +84,7 @@ class CheckedReplies:
     visits: Iterator[Visit[Any] | Absence]
     record: Callable[[Record], None]
     missing: list[int] = field(default_factory=list)
-    refusals: list[str] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
     bytes_up: int = 0
     bytes_down: int = 0
@@ -95,7 +105,8 @@ class CheckedReplies:
             except Refused as reason:
                 why = self.federation.refuse(reply.client, str(reason))
                 self.record({"client": reply.client, "kind": kind, "refused": why})
-                self.refusals.append(f"client {reply.client}: {why}")
+                declared = not isinstance(reason, Undeclared)
+                self.refusals.append(Refusal(reply.client, kind, why, declared))
                 continue
             answered.add(reply.client)
             self.federation.accept(reply.client, visit.memory)
@@ -142,7 +153,7 @@ class Loop:
             )
         self.cut = start
         self.consistent = True  # not so only while cut and memories move on, which is one step
-        self._refusals: list[str] = []  # of the turn that is under way
+        self._refusals: list[Refusal] = []  # of the turn that is under way
 
     @property
     def state(self) -> Any:
@@ -181,7 +192,7 @@ class Loop:
             self.federation.regroup(failures)
         tallies, seconds = self.cut.tallies, self.cut.seconds
         if tallies and not any(tally.visits for tally in tallies):
-            raise Diverged(self._unusable(turn))
+            raise self._unusable(turn)
         started = time.perf_counter()
         weights = self.method.weights(self.state)
         measures = self.evaluation.nothing()
@@ -205,13 +216,22 @@ class Loop:
         self.federation.mark()
         self._cut(Cut(self.state, turn.number + 1))
 
-    def _unusable(self, turn: Turn) -> str:
+    def _unusable(self, turn: Turn) -> Exception:
         """Why a turn brought nothing; numbers that are not finite mean steps that are too large."""
-        why = self._refusals[0] if self._refusals else "nobody answered"
-        others = len(self._refusals) - 1
-        more = f" ({others} more in clients.jsonl)" if others > 0 else ""
-        hint = ": try a smaller train.lr" if why.endswith("is not finite") else ""
-        return f"no reply of turn {turn.number} could be used; {why}{more}{hint}"
+        refusals = self._refusals
+        if not refusals:
+            return Diverged(f"no reply of turn {turn.number} could be used; nobody answered")
+        first, others = refusals[0], len(refusals) - 1
+        why = f"client {first.client}: {first.why}"
+        if not any(refusal.declared for refusal in refusals):
+            more = f" (and {others} more)" if others else ""
+            return UserError(
+                f"method.name={self.method.options.name}: replies to {first.kind!r} are not what "
+                f"kinds() declares; {why}{more}"
+            )
+        more = f" ({others} more in clients.jsonl)" if others else ""
+        hint = ": try a smaller train.lr" if first.why.endswith("is not finite") else ""
+        return Diverged(f"no reply of turn {turn.number} could be used; {why}{more}{hint}")
 
     def _welcome(self) -> None:
         """Clients that have joined take part from the next turn on."""
