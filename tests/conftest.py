@@ -18,6 +18,13 @@ settings.register_profile("feddiv", deadline=None)
 settings.load_profile("feddiv")
 
 
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """A test file that cannot be imported is no file of doctests that may be left out."""
+    lost = report.skipped and "unable to import module" in str(report.longrepr)
+    if lost and report.nodeid.startswith("tests/"):
+        raise pytest.UsageError(f"{report.nodeid}: cannot be imported")
+
+
 @pytest.fixture
 def small_data() -> Dataset:
     """Twelve training and six test vectors of three numbers; the largest is the class."""

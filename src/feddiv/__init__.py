@@ -6,18 +6,16 @@ after a stop, `load` gives a trained model,
 """
 
 from collections.abc import Sequence
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from feddiv.core.errors import UserError
 
 if TYPE_CHECKING:
-    from torch.utils.data import Dataset as TorchDataset
-
     from feddiv.config.experiment import Experiment
     from feddiv.config.reading import Overrides, Source, load_experiment
-    from feddiv.data.sources.python import Clients
+    from feddiv.data.sources.python import Clients, ClientSamples
     from feddiv.federation.federation import Federation
     from feddiv.learning.score import label_scores
     from feddiv.methods.feddiv.filter import FilterOptions, NoiseFilter
@@ -26,6 +24,8 @@ if TYPE_CHECKING:
     from feddiv.runs.prepare import Prepared
     from feddiv.runs.run import Carrier, Run
     from feddiv.runs.run_folder import RunFolder
+
+    __version__: str
 
 __all__ = [
     "Experiment",
@@ -43,8 +43,6 @@ __all__ = [
     "run",
 ]
 
-__version__ = metadata.version("feddiv")
-
 # Imported when first asked for: they bring torch, which takes seconds.
 _HOMES = {
     "Experiment": "feddiv.config.experiment",
@@ -59,6 +57,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib import metadata
+
+        return metadata.version("feddiv")
     if name not in _HOMES:
         raise AttributeError(f"module 'feddiv' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
@@ -69,45 +71,52 @@ def __dir__() -> list[str]:
 
 
 def run(
-    experiment: "Source" = "quickstart",
+    experiment: "Source | None" = None,
     overrides: "Overrides" = (),
     *,
     out: str | Path | None = None,
     workers: int | None = None,
     watcher: "Watcher | None" = None,
     clients: "Clients | None" = None,
-    test: "TorchDataset[Any] | None" = None,
+    test: "ClientSamples | None" = None,
     classes: "Sequence[str] | None" = None,
 ) -> "Run":
     """Train, compare with the methods of `against` on the same draw, and write it all down.
 
-    `experiment` is a preset's name, a TOML file, a tree of values or an `Experiment`; `overrides`
-    are `{"noise.rho": 0.5}` or `["noise.rho=0.5"]`. Without `out`, the run gets a new folder
-    under `runs/`. `workers` are processes, by default one per core, with 0 none but this one; the
-    result is the same for any number. Raises `UserError`, with nothing written, if the run is not
-    possible.
+    `experiment` is a preset's name, a TOML file, a tree of values or an `Experiment`; without one
+    it is `quickstart`, and `own` for data of your own. `overrides` are `{"noise.rho": 0.5}` or
+    `["noise.rho=0.5"]`. Without `out`, the run gets a new folder under `runs/`. `workers` are
+    processes, by default one per core, with 0 none but this one; the result is the same for any
+    number. Raises `UserError`, with nothing written, if the run is not possible.
 
-    `clients` brings data along: a list of torch data sets, one for each client, or a mapping from
-    clients' names to them, whose items are (image or vector, label). `test` is one more, not
-    needed with evaluation.name=held_out; `classes` names the classes.
+    `clients` brings data along: a list with one set of samples for each client, or a mapping from
+    clients' names to them. A set is a torch or Hugging Face data set or a list, with items (image
+    or vector, label) or dicts of the two; a pair of arrays (X, y); or a data frame. One frame with
+    a column `client` is all clients at once. All of them take part in every round unless
+    clients.fraction says otherwise. `test` is one more set, not needed with
+    evaluation.name=held_out; `classes` names the classes.
 
     Examples:
         >>> run = feddiv.run("quickstart", {"rounds": 20}, out="runs/first")  # doctest: +SKIP
         >>> run.summary["filter"]["f1"], run.column("test_accuracy")  # doctest: +SKIP
         >>> feddiv.load(run.folder).predict(images)  # doctest: +SKIP
     """
-    from feddiv.config.reading import load_experiment
+    from feddiv.config.own_data import load_with_clients, usual_preset
+    from feddiv.config.reading import as_settings, load_experiment
     from feddiv.data.sources.python import brought
     from feddiv.methods.registry import file_name, full_name
     from feddiv.report.picture import save_picture
     from feddiv.runs.experiment import Watcher, run_experiment
     from feddiv.runs.run_folder import RunFolder
 
-    own = {"data.source": "python", "partition.name": "natural"}
-    watcher = watcher or Watcher()
-    settled = load_experiment(
-        experiment, overrides, None if clients is None else own, note=watcher.note
-    )
+    watcher, settings = watcher or Watcher(), as_settings(overrides)
+    if experiment is None:
+        chosen = usual_preset([settings.get("data.source")])
+        experiment = chosen if clients is None else "own"
+    if clients is None:
+        settled = load_experiment(experiment, settings, note=watcher.note)
+    else:
+        settled = load_with_clients(experiment, settings, watcher.note)
     preset = "experiment"
     if isinstance(experiment, str | Path):
         preset = Path(experiment).name.removesuffix(".toml")
@@ -121,7 +130,7 @@ def run(
         settled,
         folder,
         watcher,
-        brought=brought(clients, test, classes),
+        brought=brought(clients, test, classes, settled.data),
         carrier=_carrier(_checked(workers)),
     )
     save_picture(result)
@@ -135,7 +144,7 @@ def resume(
     workers: int | None = None,
     watcher: "Watcher | None" = None,
     clients: "Clients | None" = None,
-    test: "TorchDataset[Any] | None" = None,
+    test: "ClientSamples | None" = None,
     classes: "Sequence[str] | None" = None,
 ) -> "Run":
     """Go on with the run in a folder, from its last checkpoint to its end, with the same bits.
@@ -152,10 +161,12 @@ def resume(
     config, wanted = folder / "config.toml", None
     if changes and config.is_file():  # where it is not, there is no run to go on with
         wanted = load_experiment(config, changes)
+    own = clients is not None and config.is_file()
+    options = load_experiment(config).data if own else None
     result = resume_experiment(
         folder,
         watcher or Watcher(),
-        brought=brought(clients, test, classes),
+        brought=brought(clients, test, classes, options),
         carrier=_carrier(_checked(workers)),
         wanted=wanted,
         new_rounds=True,

@@ -106,3 +106,16 @@ def test_a_resnet50_on_clothing1m(command, tmp_path):
     assert summary["dataset"] == "clothing1m"
     assert len(summary["per_class_accuracy"]) == 14
     assert feddiv.load(tmp_path / "shirts").card.input_shape == (3, 64, 64)
+
+
+def test_accuracy_on_doubtful_labels_is_called_so(command, fruit):
+    outcome = command("run", "data.source=folder", "data.path=fruit", *SHORT, "--out", "first")
+    assert "test samples are taken from folder itself (12), and their labels may be as wrong" in (
+        outcome.err
+    )
+    assert "round 2 of 2  given labels " in outcome.err
+    assert " believed " in outcome.err
+    heading = next(line for line in outcome.out.splitlines() if "last ten" in line)
+    assert "last ten best last believed filter F1" in " ".join(heading.split())
+    assert "whose labels may be wrong" in outcome.out
+    assert "Test accuracy" not in outcome.out

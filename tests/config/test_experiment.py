@@ -108,7 +108,7 @@ def test_a_value_is_no_section() -> None:
 def test_defaults_are_the_users_method_without_noise() -> None:
     found = options()
     assert (found.method.name, found.method.variant) == ("feddiv", "plus")
-    assert (found.partition.name, found.noise.name) == ("iid", "none")
+    assert (found.partition.name, found.noise.name) == ("auto", "none")
 
 
 # Choosing another method, variant or noise

@@ -153,8 +153,12 @@ def test_a_base_that_is_no_preset_is_refused(base: str, tmp_path: Path) -> None:
 
 
 def test_clients_are_counted_by_the_user_or_by_the_data() -> None:
-    assert load_experiment().clients.count == 10
-    assert load_experiment(None, ["clients.fraction=0.2"]).clients.count == 10
+    assert load_experiment().clients.count is None, "the data may name them"
+    dealt = load_experiment(None, ["clients.fraction=0.2", "partition.name=iid"])
+    assert dealt.clients.count == 10
+    assert load_experiment("own").clients.count is None
+    assert load_experiment("own", ["partition.name=dirichlet"]).clients.count == 5
+    assert load_experiment("own", ["partition.name=iid", "clients.count=8"]).clients.count == 8
     natural = load_experiment("quickstart", ["partition.name=natural"])
     assert natural.clients.count is None
     assert load_experiment(natural) == natural

@@ -1,4 +1,6 @@
+import errno
 import mmap
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from feddiv.core import files
 from feddiv.core.errors import UserError
 from feddiv.core.randomness import Streams
 from feddiv.data import Dataset, Draw, client_samples, make_draw
@@ -95,6 +98,31 @@ def test_saving_replaces_and_leaves_nothing_behind(draw: Draw, tmp_path: Path) -
     path.write_text("old")
     draw.save(path)
     assert Draw.load(path).hash == draw.hash
+    assert [entry.name for entry in tmp_path.iterdir()] == ["draw.npz"]
+
+
+def test_who_may_read_a_draw_is_the_users_choice(draw: Draw, tmp_path: Path) -> None:
+    """It holds labels: where new files are private, it is private too."""
+    before = os.umask(0o077)
+    try:
+        draw.save(tmp_path / "draw.npz")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "draw.npz").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_draw_that_cannot_be_written_leaves_the_old_one(
+    draw: Draw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw.save(tmp_path / "draw.npz")
+
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files, "settle", full)
+    with pytest.raises(OSError, match="No space left"):
+        replace(draw, dataset="other").save(tmp_path / "draw.npz")
+    assert Draw.load(tmp_path / "draw.npz").hash == draw.hash
     assert [entry.name for entry in tmp_path.iterdir()] == ["draw.npz"]
 
 

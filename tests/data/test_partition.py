@@ -131,7 +131,7 @@ def test_registry_describes_itself(name: str) -> None:
     options = PARTITIONS[name]
     assert options().name == name
     assert options.iid == (name in ("iid", "iid_stratified", "quantity"))
-    assert options.natural == (name in ("natural", "annotator"))
+    assert options.natural == (name in ("natural", "annotator", "auto"))
     assert options.__doc__
 
 

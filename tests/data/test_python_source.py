@@ -118,7 +118,8 @@ ONE = torch.ones(3)
         ([Listed((torch.ones(5, 4, 6), 0))], "an image has 1, 3 or 4 channels"),
         ([Listed((torch.ones(1, 4, 6) * -2, 0))], "pixels from -2 to 0; give them from 0 to 1"),
         ([Listed((Image.new("I;16", (3, 3)), 0))], "mode I;16; give 8 bits"),
-        ([Listed(("path.png", 0))], "item 0 is a str; give a PIL image"),
+        ([Listed(("gone.png", 0))], "item 0: gone.png cannot be read as an image"),
+        ([Listed((7, 0))], "item 0 is a int; give a PIL image"),
         ([Listed((ONE, 0), (ONE, 9))], "label 9 is larger than the number of samples"),
         ([Listed((ONE, 0), (ONE, 1), (ONE, -1))], "holds label -1"),
         ([Listed((ONE, 0), (ONE, 0))], "only 1 class"),
@@ -196,7 +197,7 @@ def test_what_contradicts_the_data_is_refused(tmp_path: Path) -> None:
 def test_the_example_of_the_documentation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    section = DOCS.read_text(encoding="utf-8").split("## Your own torch data sets")[1]
+    section = DOCS.read_text(encoding="utf-8").split("## Your own clients, in Python")[1]
     example = re.search(r"```python\n(.*?)```", section, flags=re.S)
     assert example is not None
     monkeypatch.chdir(tmp_path)

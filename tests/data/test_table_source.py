@@ -10,7 +10,7 @@ from tests.data.pictures import Listener, load, picture, reds
 
 from feddiv.core.errors import UserError
 from feddiv.data import Dataset, statistics
-from feddiv.data.sources import table_cells
+from feddiv.data.sources import table_files
 
 ROWS = [{"image": f"pics/{n}.png", "label": "cat" if n % 2 else "dog"} for n in range(20)]
 
@@ -343,7 +343,7 @@ def test_only_the_columns_that_are_needed_are_read(
 ) -> None:
     arrow = pytest.importorskip("pyarrow", reason="no pyarrow, the extra parquet")
     parquet = pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr(table_cells, "BATCH", 3)
+    monkeypatch.setattr(table_files, "BATCH", 3)
     numbers = np.arange(20)
     lists = [[float(n), 1.0] for n in numbers]
     content = {"label": numbers % 2, "x": numbers, "e": lists, "blob": ["x" * 99] * 20}

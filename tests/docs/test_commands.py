@@ -70,7 +70,7 @@ def test_commands_are_found_in_sentences_and_blocks() -> None:
         "feddiv run 'against=[\"fedcor\"]'",
         "feddiv data get cifar11",
         "feddiv list nets",
-        "feddiv predict --data photos runs/first extra",
+        "feddiv predict --photos runs/first",
     ],
 )
 def test_a_command_with_a_mistake_is_found(typed: str) -> None:

@@ -287,7 +287,7 @@ def labelled(*labels: Any) -> list[Any]:
         ([(torch.zeros(3, 4), 0)], "samples have the shape (3, 4), those of the run (2, 4)"),
         ([(torch.zeros(2, 4, dtype=torch.uint8), 0)], "a torch.uint8 Tensor; give what the net"),
         ([(torch.full((2, 4), torch.nan), 0)], "not finite"),
-        ([{"img": 1}], "is a dict, not"),
+        ([{"img": 1}], "has no 'label'"),
     ],
 )
 def test_data_that_cannot_be_used_is_refused_in_one_line(

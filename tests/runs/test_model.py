@@ -1,9 +1,11 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import save_file
 
@@ -197,3 +199,74 @@ def test_missing_entries(file: Path) -> None:
     state.pop(next(iter(state)))
     save_weights(file, {"net": state}, CARDS["mlp"])
     refused(file)
+
+
+PHOTO = Image.fromarray(IMAGES[0, ..., 0])
+
+
+def test_images_and_paths_give_what_their_pixels_give(file: Path, tmp_path: Path) -> None:
+    saved(file, "cnn")
+    model = load_model(file)
+    expected = model.predict_proba(IMAGES)
+    photos = [Image.fromarray(image[..., 0]) for image in IMAGES]
+    paths = [tmp_path / f"{number}.png" for number in range(len(photos))]
+    for photo, path in zip(photos, paths, strict=True):
+        photo.save(path)
+    assert np.array_equal(model.predict_proba(photos), expected)
+    assert np.array_equal(model.predict_proba(paths), expected)
+    assert np.array_equal(model.predict_proba(tuple(map(str, paths))), expected)
+    mixed = model.predict_proba([photos[0], paths[1]])
+    np.testing.assert_allclose(mixed, expected[:2], atol=1e-6)
+    np.testing.assert_allclose(model.predict_proba(photos[0]), expected[:1], atol=1e-6)
+    assert model.predict(photos[3]).tolist() == expected[3:4].argmax(axis=1).tolist()
+    assert np.array_equal(model.predict_proba(torch.from_numpy(IMAGES)), expected)
+    assert np.array_equal(model.predict_proba(list(IMAGES)), expected)
+    assert model.predict([]).shape == (0,)
+    large = photos[0].resize((80, 40)).convert("RGB")
+    large.save(tmp_path / "large.png")
+    both = model.predict_proba([large, tmp_path / "large.png"])
+    assert np.array_equal(both[0], both[1])
+
+
+def test_names_of_classes(file: Path) -> None:
+    saved(file, "cnn")
+    model = load_model(file)
+    names = ("ant", "bee", "cat")
+    assert model.predict_labels(IMAGES) == [names[number] for number in model.predict(IMAGES)]
+    assert model.predict_labels(PHOTO) == [names[int(model.predict(IMAGES[:1])[0])]]
+    assert model.predict_labels([]) == []
+
+
+def test_frames_by_the_columns_of_the_training_table(file: Path, tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    net = build_net(ModelOptions(name="mlp"), (4,), 3)
+    known = replace(CARDS["mlp"], columns=("d", "a", "b", "c"))
+    save_weights(file, {"net": net.state_dict()}, known)
+    frame = pandas.DataFrame(VECTORS, columns=["d", "a", "b", "c"])
+    shuffled = frame[["c", "b", "a", "d"]].assign(label="ant", other=3.0)
+    model = load_model(file)
+    assert model.card.columns == known.columns
+    assert np.array_equal(model.predict_proba(shuffled), model.predict_proba(VECTORS))
+    with pytest.raises(UserError, match="no column 'b', which the model was trained on"):
+        model.predict(frame.drop(columns="b"))
+    PHOTO.save(tmp_path / "photo.png")
+    paths = pandas.DataFrame({"image": [str(tmp_path / "photo.png")]})
+    saved(file, "cnn")
+    assert load_model(file).predict_labels(paths) == load_model(file).predict_labels(PHOTO)
+
+
+def test_what_is_no_sample_is_named(file: Path, tmp_path: Path) -> None:
+    def said(inputs: object) -> str:
+        with pytest.raises(UserError) as caught:
+            load_model(file).predict(inputs)
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    saved(file, "cnn")
+    (tmp_path / "text.png").write_text("no image")
+    assert "sample 1, " in said([PHOTO, tmp_path / "text.png"])
+    assert "cannot be read as an image" in said(tmp_path / "gone.png")
+    assert said([PHOTO, 3]).startswith("sample 1 is a int; give an array, a PIL image")
+    assert said({"image": PHOTO}).startswith("samples are a dict; give an array, PIL images")
+    saved(file)
+    assert said(PHOTO) == "sample 0 is an image; this model takes (4,)"

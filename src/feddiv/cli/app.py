@@ -62,7 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except UserError as error:
         _refuse(str(error))
     except click.ClickException as error:
-        _refuse(f"{error.format_message()} (feddiv --help tells more)")
+        # typer asks whether another command was meant, and click 8.4 asks again as it formats.
+        asked = "Did you mean" in error.message
+        said = error.message if asked else error.format_message()
+        _refuse(f"{said} (feddiv --help tells more)")
     raise SystemExit(code or 0)
 
 
@@ -131,6 +134,11 @@ def resume(
 
     With rounds=N, more than before, a finished run goes on too.
     """
+    from feddiv.config.reading import load_experiment
+
+    config = folder.expanduser() / "config.toml"
+    if changes and config.is_file():  # as in `run`
+        load_experiment(config, changes)
     _watched(
         lambda watcher: feddiv.resume(folder, changes or (), workers=workers, watcher=watcher),
         quiet=quiet,
@@ -188,17 +196,26 @@ def list_(
 @app.command(
     epilog=examples(
         "feddiv predict runs/first --data new-photos",
-        "feddiv predict runs/first --data scan.png --out labels.csv",
+        "feddiv predict runs/first scan1.png scan2.png --out labels.csv",
+        "feddiv predict runs/first --data measurements.csv",
     )
 )
 def predict(
     model: Annotated[
         Path, typer.Argument(metavar="DIR", help="A run's folder, or a .safetensors file.")
     ],
+    more: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[DATA]...", help="The same as --data.", show_default=False),
+    ] = None,
     data: Annotated[
-        Path,
-        typer.Option(help="An .npz file (array x), an .npy file, an image or a folder of images."),
-    ],
+        list[Path] | None,
+        typer.Option(
+            help="Images, a folder of images, a table (.csv, .parquet) as it was trained on, "
+            "an .npz file (array x) or an .npy file; may be given more than once.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE.csv", help="Where to write; without it, stdout.")
     ] = None,
@@ -206,4 +223,7 @@ def predict(
     """Use a trained model: sample, predicted_label and confidence as CSV."""
     from feddiv.cli.prediction import write_predictions
 
-    write_predictions(feddiv.load(model), data.expanduser(), out, _say)
+    paths = [path.expanduser() for path in (*(data or ()), *(more or ()))]
+    if not paths:
+        raise UserError("--data is missing: name images, a folder of images, a table or an array")
+    write_predictions(feddiv.load(model), paths, out, _say)

@@ -28,13 +28,7 @@ def split_arguments(what: list[str] | None) -> tuple[str, list[str]]:
     first, *rest = what or ["quickstart"]
     if "=" not in first:
         return first, rest
-    # Nobody wants quickstart's made-up noise on labels of their own.
+    from feddiv.config.own_data import usual_preset
+
     sources = [item.partition("=")[2] for item in (first, *rest) if item.startswith("data.source=")]
-    own = any(_is_own(source) for source in sources)
-    return "own" if own else "quickstart", [first, *rest]
-
-
-def _is_own(source: str) -> bool:
-    from feddiv.data import SOURCES
-
-    return source in SOURCES and SOURCES[source].own
+    return usual_preset(sources), [first, *rest]

@@ -3,7 +3,7 @@
 import csv
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -13,9 +13,9 @@ from feddiv.runs.predict_inputs import read_inputs
 
 
 def write_predictions(
-    model: TrainedModel, data: Path, out: Path | None, skipped: Callable[[str], None]
+    model: TrainedModel, data: Sequence[Path], out: Path | None, skipped: Callable[[str], None]
 ) -> None:
-    """Predict every sample at `data`; the file appears when it is complete."""
+    """Predict every sample at these paths; the file appears when it is complete."""
     if out is None:
         _write(model, data, sys.stdout, skipped)
         return
@@ -30,10 +30,12 @@ def write_predictions(
         temporary.unlink(missing_ok=True)
 
 
-def _write(model: TrainedModel, data: Path, file: TextIO, skipped: Callable[[str], None]) -> None:
+def _write(
+    model: TrainedModel, data: Sequence[Path], file: TextIO, skipped: Callable[[str], None]
+) -> None:
     rows = csv.writer(file, lineterminator="\n")
     started = False
-    for chunk in read_inputs(data, model.card.input_shape, skipped):
+    for chunk in read_inputs(data, model.card, skipped):
         probabilities = model.predict_proba(chunk.inputs)
         if not started:  # only now is it sure that there is anything to write
             rows.writerow(["sample", "predicted_label", "confidence"])

@@ -54,12 +54,11 @@ class RunProgress:
             return
         self.best = max(self.best, accuracy)
         believed = line.get("believed_accuracy")
-        if self.measure == "test_accuracy":
-            self.words = f"accuracy {accuracy:.1%}  best {self.best:.1%}"
-        elif believed is None:
-            self.words = f"held out {accuracy:.1%}  best {self.best:.1%}"
-        else:
-            self.words = f"held out {accuracy:.1%}  believed {believed:.1%}"
+        what = "held out"
+        if self.measure == "test_accuracy":  # its labels are doubtful where others are believed
+            what = "given labels" if "believed_accuracy" in line else "accuracy"
+        beside = f"best {self.best:.1%}" if believed is None else f"believed {believed:.1%}"
+        self.words = f"{what} {accuracy:.1%}  {beside}"
         f1 = (line["filter"] or {}).get("f1")
         if f1 is not None:
             self.words += f"  filter F1 {f1:.3f}"

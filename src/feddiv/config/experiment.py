@@ -28,6 +28,7 @@ from feddiv.core.dotted import flat, merged, put
 from feddiv.core.errors import UserError
 from feddiv.core.options import Listed, Options
 from feddiv.data import PARTITIONS, DataOptions, NoiseOptions, PartitionOptions
+from feddiv.data.partition import DEALT_TO
 from feddiv.data.sources import find_source
 from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Budget, Method, MethodOptions
@@ -43,8 +44,6 @@ from feddiv.methods.registry import (
 from feddiv.nets import ModelOptions
 from feddiv.nets.compute import Device, Precision
 from feddiv.nets.registry import check_net_name
-
-DEALT_TO = 10  # clients, where nobody says how many
 
 
 def _by_name(section: str) -> BeforeValidator:

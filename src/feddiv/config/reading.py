@@ -22,7 +22,7 @@ from feddiv.data import DataOptions
 from feddiv.data.noise.noise_options import DEFAULT_RULE, keys_of_other_rules
 from feddiv.methods.registry import default_variant
 from feddiv.nets import ModelOptions
-from feddiv.presets import presets, read_toml
+from feddiv.presets import preset_names, read_toml
 
 # Choosing another of these drops the section's other options: they belong to the old choice.
 CHOICES = (
@@ -41,7 +41,7 @@ KEPT = {"method.variant": ("name",), "evaluation.name": ("every",)}
 
 DEFAULTS: Mapping[str, Any] = {
     "method": {"name": "feddiv"},
-    "partition": {"name": "iid"},
+    "partition": {"name": "auto"},
     "noise": {"name": "none"},
     "evaluation": {"name": "central"},
     "federation": {"name": "local"},
@@ -72,10 +72,7 @@ def load_experiment(
     """
     given = {} if source is None else _tree(source)
     tree = merged(copy.deepcopy(DEFAULTS), given)
-    if isinstance(overrides, str):
-        raise UserError(f"overrides={overrides!r}: give a list, as in [{overrides!r}]")
-    pairs = overrides if isinstance(overrides, Mapping) else map(parsed, overrides)
-    settings = spelt_out(dict(pairs), "method.")
+    settings = spelt_out(as_settings(overrides), "method.")
     for key, value in (implied or {}).items():
         if settings.setdefault(key, value) != value:
             raise UserError(f"{key}={settings[key]}: it is {value} here; leave it out")
@@ -97,6 +94,13 @@ def load_experiment(
             listed = ", ".join(lost)
             note(f"{key}={settings[key]} leaves out {listed}, set for what was chosen before")
     return experiment
+
+
+def as_settings(overrides: Overrides) -> dict[str, Any]:
+    """Overrides by dotted key."""
+    if isinstance(overrides, str):
+        raise UserError(f"overrides={overrides!r}: give a list, as in [{overrides!r}]")
+    return dict(overrides if isinstance(overrides, Mapping) else map(parsed, overrides))
 
 
 def _with_less_warmup(
@@ -135,8 +139,8 @@ def _tree(source: Source) -> dict[str, Any]:
 
 
 def _base(name: object) -> dict[str, Any]:
-    if not isinstance(name, str) or name not in presets():
-        known = presets()
+    known = preset_names()
+    if not isinstance(name, str) or name not in known:
         raise UserError(
             f"base={name!r} is no preset{did_you_mean(name, known)}; there are {', '.join(known)}"
         )
@@ -177,9 +181,11 @@ def _choose(tree: dict[str, Any], key: str, value: object) -> dict[str, Any]:
     dropped = keys_of_other_rules(value) if key == "noise.levels" else others
     kept = {other: current[other] for other in current if other not in dropped}
     tree[section] = {**kept, field: value}
-    natural = section == "partition" and is_natural(value)
-    if natural and isinstance(clients := tree.get("clients"), dict):
-        clients.pop("count", None)  # it was a number to deal to; now the data has it
+    if section == "partition" and isinstance(clients := tree.setdefault("clients", {}), dict):
+        if is_natural(value):
+            clients.pop("count", None)  # it was a number to deal to; now the data has it
+        elif "deal_to" in current:
+            clients.setdefault("count", current["deal_to"])
     # Keys of another rule for noise levels would have no meaning: nobody misses them.
     if key == "noise.levels":
         return {}

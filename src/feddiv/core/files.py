@@ -67,11 +67,16 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """The same for bytes."""
+    """The same for bytes; where writing fails, nothing is left beside the old file."""
     temporary = path.with_name(path.name + ".part")
-    temporary.write_bytes(content)
-    settle(temporary)
-    os.replace(temporary, path)
+    try:
+        temporary.write_bytes(content)
+        settle(temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
     settle(path.parent)
 
 

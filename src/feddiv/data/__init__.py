@@ -5,8 +5,8 @@ from feddiv.data.dataset import Dataset
 from feddiv.data.draw.draw import OUTSIDE, Draw, make_draw
 from feddiv.data.noise import NOISES, NoiseOptions
 from feddiv.data.partition import PARTITIONS, PartitionOptions
-from feddiv.data.samples import Samples, client_samples, held_out_samples
-from feddiv.data.sources import SOURCES, load_dataset
+from feddiv.data.samples import Samples, client_samples, held_out_samples, samples_to_test
+from feddiv.data.sources import SOURCES, Loaded, load_dataset
 from feddiv.data.transform import Augment, Transform
 from feddiv.data.watcher import DataWatcher
 
@@ -20,6 +20,7 @@ __all__ = [
     "DataWatcher",
     "Dataset",
     "Draw",
+    "Loaded",
     "NoiseOptions",
     "PartitionOptions",
     "Samples",
@@ -28,4 +29,5 @@ __all__ = [
     "held_out_samples",
     "load_dataset",
     "make_draw",
+    "samples_to_test",
 ]

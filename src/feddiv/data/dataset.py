@@ -52,6 +52,8 @@ class Dataset:
     all of them in its order. Training images may be stored larger than the net's input: `window` is
     the height and width that is cut out of them. `notes` are lines for the owner of the data.
     Where samples are what a net eats already, float32 of any shape, `own` is how they are seen.
+    `split_here` says that the test samples were held out by us, not given as such. `columns` names
+    those of a table that samples are made of, in order: features, or one of paths of images.
     """
 
     name: str
@@ -68,6 +70,8 @@ class Dataset:
     window: tuple[int, int] | None = None
     notes: tuple[str, ...] = ()
     own: AsTheyAre | None = None
+    split_here: bool = False
+    columns: tuple[str, ...] = ()
 
     @property
     def origin(self) -> torch.Tensor:

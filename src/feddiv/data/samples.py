@@ -71,6 +71,19 @@ def held_out_samples(dataset: Dataset, draw: Draw, client: int) -> Samples:
     return _samples(dataset, draw, nothing if draw.held_out is None else draw.held_out[client])
 
 
+def samples_to_test(dataset: Dataset) -> Samples:
+    """All test samples, under the labels that they have."""
+    inputs, labels = dataset.test.inputs, dataset.test.labels
+    return Samples(
+        inputs=inputs,
+        index=torch.arange(len(labels), device=inputs.device),
+        given=labels.cpu(),
+        truth=None,
+        transform=dataset.transform,
+        device=labels.device,
+    )
+
+
 def _samples(dataset: Dataset, draw: Draw, part: npt.NDArray[np.int64]) -> Samples:
     inputs = dataset.train.inputs
     return Samples(

@@ -175,6 +175,8 @@ class Lines(Watcher):
         if accuracy is None:
             accuracy, kind = line.get("held_out_accuracy"), "held-out"
         measured = "" if accuracy is None else f", {kind} accuracy {accuracy:.1%}"
+        if line.get("believed_accuracy") is not None:
+            measured += f", on believed labels {line['believed_accuracy']:.1%}"
         missing = ", ".join(map(self.site, dict.fromkeys(line["missing"])))
         absent = f", did not answer: {missing}" if missing else ""
         self.say(f"round {line['round']} ({line['stage']}){measured}{absent}")

@@ -107,10 +107,11 @@ def draw_picture(run: Run) -> Figure:
 
 def draw_accuracy(axes: Axes, run: Run) -> None:
     """Accuracy by communication round, the rivals' behind the run's own."""
-    if _measure(run) == "test_accuracy":
+    held_out = _measure(run) != "test_accuracy"
+    if not held_out and not _believes(run):
         _dress(axes, "Test accuracy by round", "communication round", "test accuracy")
     else:
-        heading = "Accuracy on held-out samples by round"
+        heading = f"Accuracy on {'held-out' if held_out else 'test'} samples by round"
         _dress(axes, heading, "communication round", "against given labels (dashed: believed)")
     (own, _), *rivals = titled(run).items()
     for place, (name, rival) in enumerate(rivals):
@@ -130,7 +131,7 @@ def draw_accuracy(axes: Axes, run: Run) -> None:
             ha="center", va="top", fontsize=8.5, color="#777777",
         )  # fmt: skip
     handles, labels = axes.get_legend_handles_labels()
-    if _measure(run) == "test_accuracy":
+    if not _believes(run):
         axes.legend(handles[::-1], labels[::-1], loc="lower right", frameon=False)
     else:  # lines may be anywhere, and two of each colour
         legend = axes.legend(handles[::-1], labels[::-1], loc="upper left", frameon=False)
@@ -138,8 +139,7 @@ def draw_accuracy(axes: Axes, run: Run) -> None:
 
 
 def _line(axes: Axes, name: str, run: Run, *, color: str, linewidth: float) -> None:
-    held_out = _measure(run) != "test_accuracy"
-    keys = {_measure(run): "solid"} | ({"believed_accuracy": "dashed"} if held_out else {})
+    keys = {_measure(run): "solid"} | ({"believed_accuracy": "dashed"} if _believes(run) else {})
     means = {key: run.summary[f"mean_last10_{key}"] for key in keys}
     said = [f"{mean:.1%}" for mean in means.values() if mean is not None]
     label = f"{name}, last ten rounds {', believed '.join(said)}"
@@ -159,6 +159,11 @@ def _line(axes: Axes, name: str, run: Run, *, color: str, linewidth: float) -> N
 
 def _measure(run: Run) -> str:
     return run.experiment.evaluation.measure
+
+
+def _believes(run: Run) -> bool:
+    """Whether there is an accuracy on believed labels beside that on the given ones."""
+    return "mean_last10_believed_accuracy" in run.summary
 
 
 def draw_scores(axes: Axes, scores: Scores) -> None:

@@ -8,19 +8,29 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from feddiv.config.sections import EvaluationOptions, HeldOut
+from feddiv.config.sections import HeldOut
 from feddiv.core.errors import Diverged
+from feddiv.core.interrupts import allowed
 from feddiv.core.randomness import Streams
-from feddiv.data import Dataset
+from feddiv.data import samples_to_test
 from feddiv.data.draw.held_out import most_held_out
 from feddiv.federation.federation import Absence, Federation
 from feddiv.federation.reply_check import Refused, check_reply
 from feddiv.federation.traffic import message_bytes, reply_bytes
+from feddiv.federation.workspace import Workspace
 from feddiv.learning.score import log_softmax
-from feddiv.methods.contract import Diary, Method
-from feddiv.methods.held_out_counts import KIND, Examined, counts_kind, examination
+from feddiv.methods.contract import Client, Diary, Method
+from feddiv.methods.held_out_counts import (
+    BELIEVED_FROM,
+    KIND,
+    Examined,
+    counts_kind,
+    examination,
+)
+from feddiv.runs.prepare import Prepared
 
 Note = Callable[[dict[str, Any]], None]
+SERVER = -1  # as a client's number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +65,12 @@ class Evaluation(ABC):
 class CentralEvaluation(Evaluation):
     """Against the labels [N] of the test samples."""
 
-    measures = ("test_accuracy", "balanced_accuracy", "test_loss", "per_class_accuracy")
+    measures: ClassVar[tuple[str, ...]] = (
+        "test_accuracy",
+        "balanced_accuracy",
+        "test_loss",
+        "per_class_accuracy",
+    )
     labels: npt.NDArray[np.int64]
 
     def measure(
@@ -84,6 +99,46 @@ class CentralEvaluation(Evaluation):
             "test_loss": float(-log_p[np.arange(len(right)), self.labels].mean()),
             "per_class_accuracy": per_class,
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoubtfulEvaluation(CentralEvaluation):
+    """Against test labels that may be wrong: all of them, and those that the method believes.
+
+    The server judges them as a client does the samples that it keeps out of training.
+    """
+
+    measures = (*CentralEvaluation.measures, "believed_accuracy", "believed")
+    workspace: Workspace
+
+    def measure(
+        self,
+        method: Method[Any, Any],
+        federation: Federation,
+        state: Any,
+        rng: Streams,
+        note: Note = lambda line: None,
+    ) -> Diary:
+        """The measures on all labels, on believed ones, and the share of these."""
+        logits = federation.evaluate(method.weights(state))
+        p_clean = self._opinion(method, state) if method.judges_unseen else None
+        if p_clean is None:
+            return {**self.of(logits), "believed_accuracy": None, "believed": None}
+        believed = p_clean >= BELIEVED_FROM
+        right = logits.argmax(axis=1) == self.labels
+        return {
+            **self.of(logits),
+            "believed_accuracy": float(right[believed].mean()) if believed.any() else None,
+            "believed": float(believed.mean()),
+        }
+
+    def _opinion(self, method: Method[Any, Any], state: Any) -> npt.NDArray[np.float64] | None:
+        samples = samples_to_test(self.workspace.dataset)
+        server = Client(SERVER, samples.none, self.classes, self.workspace.load, samples)
+        with allowed():
+            opinion = method.assess_held_out(server, None, method.assessment(state))
+        self.workspace.dataset.test.let_go()
+        return opinion.p_clean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,13 +206,18 @@ class HeldOutEvaluation(Evaluation):
         }
 
 
-def evaluation_of(options: EvaluationOptions, dataset: Dataset) -> Evaluation:
-    """The evaluation that the experiment asks for."""
-    classes = len(dataset.classes)
+def evaluation_of(prepared: Prepared) -> Evaluation:
+    """The evaluation that the experiment asks for, as far as test labels can be believed."""
+    options, dataset = prepared.experiment.evaluation, prepared.dataset
+    classes, every = len(dataset.classes), options.every
     if isinstance(options, HeldOut):
-        return HeldOutEvaluation(classes=classes, every=options.every, share=options.share)
+        return HeldOutEvaluation(classes=classes, every=every, share=options.share)
     labels = dataset.test.labels.cpu().numpy()
-    return CentralEvaluation(classes=classes, every=options.every, labels=labels)
+    if prepared.doubtful_test:
+        return DoubtfulEvaluation(
+            classes=classes, every=every, labels=labels, workspace=prepared.workspace
+        )
+    return CentralEvaluation(classes=classes, every=every, labels=labels)
 
 
 def comparable(rounds: Sequence[Diary], measure: str) -> list[Diary]:

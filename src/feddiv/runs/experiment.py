@@ -17,8 +17,9 @@ from feddiv.config.reading import load_experiment
 from feddiv.core.arrays import Weights
 from feddiv.core.dotted import flat
 from feddiv.core.errors import TooFew, UserError
-from feddiv.data import Dataset, DataWatcher, Draw
+from feddiv.data import DataWatcher, Draw, Loaded
 from feddiv.methods.registry import file_name, full_name
+from feddiv.runs.clients import as_settled
 from feddiv.runs.extension import check_rounds, extend, newest_checkpoint, rounds_asked
 from feddiv.runs.loop import Record
 from feddiv.runs.prepare import Prepared, fitted, prepare
@@ -60,7 +61,7 @@ def run_experiment(
     folder: RunFolder,
     watcher: Watcher,
     *,
-    brought: Dataset | None = None,
+    brought: Loaded | None = None,
     carrier: Carrier,
     net: Callable[[], nn.Module] | None = None,
 ) -> Run:
@@ -97,7 +98,7 @@ def resume_experiment(
     path: Path,
     watcher: Watcher,
     *,
-    brought: Dataset | None = None,
+    brought: Loaded | None = None,
     carrier: Carrier,
     net: Callable[[], nn.Module] | None = None,
     wanted: Experiment | None = None,
@@ -144,6 +145,7 @@ def as_begun(begun: Experiment, wanted: Experiment, path: Path) -> Experiment:
     if wanted.model.sha256 is None:  # the file that it began with need not be there any more
         model = wanted.model.model_copy(update={"sha256": begun.model.sha256})
         wanted = wanted.model_copy(update={"model": model})
+    wanted = as_settled(wanted, named=begun.partition.name == "natural")
     before, now = flat(begun.model_dump()), flat(wanted.from_anywhere().model_dump())
     for key in sorted({*before, *now}):
         free = key.startswith(PATIENCE) and key != "federation.name"

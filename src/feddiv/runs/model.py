@@ -1,7 +1,7 @@
 """Trained models on disk: safetensors whose header says how to use them."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +21,8 @@ from feddiv.methods.contract import Budget, Method
 from feddiv.methods.registry import method_class
 from feddiv.nets import ModelOptions
 from feddiv.nets.build import build_net
-from feddiv.nets.registry import Stem
-
-
-@dataclass(frozen=True)
-class ModelCard:
-    """What one needs beside the weights to predict with them."""
-
-    net: str
-    input_shape: tuple[int, ...]
-    classes: tuple[str, ...]
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    method: dict[str, Any]
-    stem: Stem | None = None
-    as_they_are: bool = False  # samples are what the net eats already
+from feddiv.runs.model_card import ModelCard
+from feddiv.runs.predict_samples import Inputs, as_array
 
 
 def save_weights(path: Path, weights: Weights, card: ModelCard) -> None:
@@ -67,9 +54,11 @@ def by_model(tensors: StateDict) -> dict[str, StateDict]:
 class TrainedModel:
     """A trained model, ready to predict.
 
-    Give raw samples as the data source has them: uint8 images [N, H, W, C] or float feature
-    vectors [N, D]; normalisation is part of the model. Where the clients brought what their net
-    eats, give that: float [N, ...].
+    Give raw samples: a PIL image, the path of an image, or a list of them, which are resized and
+    converted as for training; or arrays as the data source has them, uint8 images [N, H, W, C] or
+    float feature vectors [N, D]; or a data frame with the columns of the table that it was trained
+    on. Normalisation is part of the model. Where the clients brought what their net eats, give
+    that: float [N, ...]. One sample gives a result of length 1.
     """
 
     def __init__(
@@ -82,18 +71,22 @@ class TrainedModel:
         self._method = method
 
     @torch.no_grad()
-    def predict_proba(self, inputs: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    def predict_proba(self, inputs: Inputs) -> npt.NDArray[np.float64]:
         """Class probabilities [N, C]."""
-        samples = torch.from_numpy(self._checked(inputs))
+        samples = torch.from_numpy(self._checked(as_array(inputs, self.card)))
         outputs = [
             self._method.predict(self.nets, self._transform.plain(chunk)).double().softmax(dim=1)
             for chunk in torch.split(samples, CHUNK)
         ]
         return torch.cat(outputs).numpy() if outputs else np.zeros((0, len(self.classes)))
 
-    def predict(self, inputs: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """Class numbers [N]; names are in `classes`."""
+    def predict(self, inputs: Inputs) -> npt.NDArray[np.int64]:
+        """Class numbers [N]; `predict_labels` gives their names."""
         return np.asarray(self.predict_proba(inputs).argmax(axis=1))
+
+    def predict_labels(self, inputs: Inputs) -> list[str]:
+        """The names of the predicted classes, one for each sample."""
+        return [self.classes[number] for number in self.predict(inputs)]
 
     def _checked(self, inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
         shape = self.card.input_shape

@@ -1,9 +1,9 @@
-"""Samples to predict, from files: arrays, images, folders of images."""
+"""Samples to predict from files: images, folders of them, tables, arrays."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +11,15 @@ import numpy.typing as npt
 from feddiv.core.archives import read_npz
 from feddiv.core.errors import UserError, in_one_line
 from feddiv.data.images.pixels import MODES, image_suffixes, pixels
+from feddiv.data.sources.table_cells import Table
+from feddiv.data.sources.table_files import TABLES, read_table
 from feddiv.learning.predict import CHUNK
+from feddiv.runs.model_card import ModelCard
+from feddiv.runs.predict_columns import feature_columns, image_column
 
+ARRAYS: Final = (".npz", ".npy")
+
+Pixels = npt.NDArray[np.uint8]
 Skipped = Callable[[str], None]
 
 
@@ -24,28 +31,49 @@ class Chunk:
     inputs: npt.NDArray[Any]
 
 
-def read_inputs(path: Path, input_shape: tuple[int, ...], skipped: Skipped) -> Iterator[Chunk]:
-    """The samples at a path, for a model of this input shape (C,H,W) or (D,).
+def read_inputs(paths: Sequence[Path], card: ModelCard, skipped: Skipped) -> Iterator[Chunk]:
+    """The samples at these paths, for the model of this card.
 
     Images are converted to the model's channels and size; `skipped` is told, in one line each,
-    of those that cannot be read. Arrays are taken as they are.
+    of those that cannot be read. Arrays and feature vectors are taken as they are. Of several
+    paths, names of samples begin with theirs.
     """
-    if not path.exists():
-        raise UserError(f"--data {path}: there is no such file or folder")
-    if path.suffix in (".npz", ".npy"):
-        yield _array(path)
-        return
-    if len(input_shape) != 3 or input_shape[0] not in MODES:
-        raise UserError(
-            f"--data {path}: this model takes samples of shape {input_shape}, not images; "
-            "give an .npz file with an array 'x', or an .npy file"
-        )
+    for path in paths:
+        if not path.exists():
+            raise UserError(f"--data {path}: there is no such file or folder")
     found = 0
-    for chunk in _chunks(_images(path, input_shape, skipped)):
-        found += len(chunk.names)
-        yield chunk
+    for path in paths:
+        for chunk in _read(path, card, skipped):
+            found += len(chunk.names)
+            several = len(paths) > 1
+            names = [_full(path, name) for name in chunk.names] if several else chunk.names
+            yield Chunk(names, chunk.inputs)
     if not found:
-        raise UserError(f"--data {path}: no image in it that can be read")
+        said = ", ".join(map(str, paths[:3])) + (", …" if len(paths) > 3 else "")
+        raise UserError(f"--data {said}: no image in it that can be read")
+
+
+def _full(path: Path, name: str) -> str:
+    if path.is_dir():
+        return str(path / name)
+    rows = path.suffix.lower() in (*ARRAYS, *TABLES)
+    return f"{path}:{name}" if rows else str(path)
+
+
+def _read(path: Path, card: ModelCard, skipped: Skipped) -> Iterator[Chunk]:
+    if path.suffix in ARRAYS:
+        yield _array(path)
+    elif path.suffix.lower() in TABLES and not path.is_dir():
+        yield from _table(read_table(path, f"--data {path}"), card, skipped)
+    elif not card.takes_images or card.input_shape[0] not in MODES:
+        raise UserError(
+            f"--data {path}: this model takes samples of shape {card.input_shape}, not images; "
+            "give a table (.csv, .parquet), an .npz file with an array 'x', or an .npy file"
+        )
+    else:
+        files = _image_files(path)
+        named = [(str(f.relative_to(path)) if path.is_dir() else f.name, f) for f in files]
+        yield from _chunks(_images(named, card, skipped))
 
 
 def _array(path: Path) -> Chunk:
@@ -64,12 +92,22 @@ def _array(path: Path) -> Chunk:
     return Chunk([str(row) for row in range(len(inputs))], inputs)
 
 
+def _table(table: Table, card: ModelCard, skipped: Skipped) -> Iterator[Chunk]:
+    """Feature vectors by their columns, or the images that a column names."""
+    if not card.takes_images:
+        vectors = table.vectors(feature_columns(table, card))
+        yield Chunk([str(row) for row in range(len(vectors))], vectors)
+        return
+    (paths,) = table.texts([image_column(table, card)])
+    named = [(path, table.folder / path) for path in paths]
+    yield from _chunks(_images(named, card, skipped))
+
+
 def _images(
-    path: Path, input_shape: tuple[int, ...], skipped: Skipped
-) -> Iterator[tuple[str, npt.NDArray[np.uint8]]]:
-    channels, height, width = input_shape
-    for file in _image_files(path):
-        name = str(file.relative_to(path)) if path.is_dir() else file.name
+    named: Sequence[tuple[str, Path]], card: ModelCard, skipped: Skipped
+) -> Iterator[tuple[str, Pixels]]:
+    channels, height, width = card.input_shape
+    for name, file in named:
         try:
             image = pixels(file, height, width, channels)
         except Exception as problem:  # Pillow raises whatever its decoders stumble over
@@ -86,8 +124,8 @@ def _image_files(path: Path) -> list[Path]:
     return sorted(f for f in files if f.suffix.lower() in known and not f.name.startswith("."))
 
 
-def _chunks(images: Iterator[tuple[str, npt.NDArray[np.uint8]]]) -> Iterator[Chunk]:
-    batch: list[tuple[str, npt.NDArray[np.uint8]]] = []
+def _chunks(images: Iterator[tuple[str, Pixels]]) -> Iterator[Chunk]:
+    batch: list[tuple[str, Pixels]] = []
     for image in images:
         batch.append(image)
         if len(batch) == CHUNK:
@@ -97,5 +135,5 @@ def _chunks(images: Iterator[tuple[str, npt.NDArray[np.uint8]]]) -> Iterator[Chu
         yield _stacked(batch)
 
 
-def _stacked(batch: list[tuple[str, npt.NDArray[np.uint8]]]) -> Chunk:
+def _stacked(batch: list[tuple[str, Pixels]]) -> Chunk:
     return Chunk([name for name, _ in batch], np.stack([image for _, image in batch]))

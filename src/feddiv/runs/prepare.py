@@ -9,10 +9,11 @@ from feddiv.config.experiment import Experiment
 from feddiv.config.sections import HeldOut
 from feddiv.core.errors import UserError
 from feddiv.core.randomness import Streams
-from feddiv.data import Dataset, DataWatcher, Draw, load_dataset, make_draw
+from feddiv.data import Dataset, DataWatcher, Draw, Loaded, load_dataset, make_draw
 from feddiv.data.draw.held_out import check_share, with_held_out
 from feddiv.data.draw.recipe import check_recipe
 from feddiv.federation.workspace import Workspace
+from feddiv.runs.clients import few_at_once, with_clients
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,17 @@ class Prepared:
         """How many turns the loop will take."""
         return sum(stage.turns for stage in self.workspace.method.stages())
 
+    @property
+    def doubtful_test(self) -> bool:
+        """Whether the labels of the test samples are no better than those trained on."""
+        return _doubtful_test(self.dataset, self.draw)
+
 
 def prepare(
     experiment: Experiment,
     draw: Draw | None = None,
     watcher: DataWatcher | None = None,
-    brought: Dataset | None = None,
+    brought: Loaded | None = None,
     net: Callable[[], nn.Module] | None = None,
 ) -> Prepared:
     """Everything that can go wrong before a run, before anything is written.
@@ -45,41 +51,73 @@ def prepare(
     begun = draw is not None
     if not begun:
         experiment = experiment.model_copy(update={"model": experiment.model.pinned()})
-    return fitted(experiment, *drawn(experiment, draw, watcher, brought), begun=begun, net=net)
+    return fitted(*_settled(experiment, draw, watcher, brought), begun=begun, net=net)
 
 
 def drawn(
     experiment: Experiment,
     draw: Draw | None = None,
     watcher: DataWatcher | None = None,
-    brought: Dataset | None = None,
+    brought: Loaded | None = None,
 ) -> tuple[Dataset, Draw]:
     """The data as clients see it, and who holds what under which labels."""
-    streams, clients = Streams(experiment.seed), experiment.clients.count
+    _, dataset, draw = _settled(experiment, draw, watcher, brought)
+    return dataset, draw
+
+
+def _settled(
+    experiment: Experiment,
+    draw: Draw | None,
+    watcher: DataWatcher | None,
+    brought: Loaded | None,
+) -> tuple[Experiment, Dataset, Draw]:
+    """The experiment with all that it leaves to the data, these data, and their draw."""
+    streams, watcher = Streams(experiment.seed), watcher or DataWatcher()
     with_test = not isinstance(experiment.evaluation, HeldOut)
     dataset = load_dataset(experiment.data, streams, watcher, with_test=with_test, brought=brought)
-    partition, noise = experiment.partition, experiment.noise
-    if draw is not None:
-        pass
-    elif experiment.data.source == "sites":
-        draw = _drawn_elsewhere(experiment, dataset)
-    elif experiment.data.draw is None:
-        draw = make_draw(dataset, partition, noise, clients, streams, watcher)
-    else:
-        draw = Draw.load(experiment.data.draw)
-        if draw.recipe:
-            check_recipe(draw.recipe, partition, noise, f"data.draw={experiment.data.draw}")
-        if clients is not None and len(draw.parts) != clients:
-            raise UserError(
-                f"data.draw={experiment.data.draw} has {len(draw.parts)} clients: "
-                f"set clients.count to that, it is {clients}"
+    begun = draw is not None
+    experiment, remarks = with_clients(experiment, dataset)
+    if draw is None:
+        draw = _new_draw(experiment, dataset, streams, watcher)
+        remarks += few_at_once(experiment, draw)
+        if _doubtful_test(dataset, draw):
+            remarks.append(
+                f"test samples are taken from {dataset.name} itself ({len(dataset.test):,}), and "
+                "their labels may be as wrong as the others: look at the accuracy on believed ones"
             )
+    for line in () if begun else remarks:
+        watcher.note(line)
     draw.check(dataset)
     draw = _kept_out(draw.bound_to(dataset), experiment, streams)
-    dataset = noise.shown(dataset, draw.foreign, watcher)
+    dataset = experiment.noise.shown(dataset, draw.foreign, watcher)
     if draw.foreign is not None:  # its images are in the data set now
         draw = replace(draw, foreign=replace(draw.foreign, images=None))
-    return dataset, draw
+    return experiment, dataset, draw
+
+
+def _doubtful_test(dataset: Dataset, draw: Draw) -> bool:
+    """Whether test samples were cut from data whose labels nobody vouches for."""
+    return dataset.split_here and len(dataset.test) > 0 and draw.truth is None
+
+
+def _new_draw(
+    experiment: Experiment, dataset: Dataset, streams: Streams, watcher: DataWatcher
+) -> Draw:
+    """A draw made now, or the saved one that data.draw names."""
+    partition, noise, clients = experiment.partition, experiment.noise, experiment.clients.count
+    if experiment.data.source == "sites":
+        return _drawn_elsewhere(experiment, dataset)
+    if experiment.data.draw is None:
+        return make_draw(dataset, partition, noise, clients, streams, watcher)
+    draw = Draw.load(experiment.data.draw)
+    if draw.recipe:
+        check_recipe(draw.recipe, partition, noise, f"data.draw={experiment.data.draw}")
+    if clients is not None and len(draw.parts) != clients:
+        raise UserError(
+            f"data.draw={experiment.data.draw} has {len(draw.parts)} clients: "
+            f"set clients.count to that, it is {clients}"
+        )
+    return draw
 
 
 def _drawn_elsewhere(experiment: Experiment, dataset: Dataset) -> Draw:

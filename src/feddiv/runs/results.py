@@ -17,8 +17,14 @@ from feddiv.runs.run_folder import PICTURE
 if TYPE_CHECKING:
     from feddiv.runs.run import Run
 
+BELIEVED: Final = "mean_last10_believed_accuracy"
 CENTRAL: Final = (
     "Test accuracy: mean of the last ten rounds, best round on the test set, last round.",
+)
+DOUBTFUL: Final = (
+    "Test samples are some of your own, whose labels may be wrong, and a model that contradicts a",
+    "wrong label counts as wrong: mean of the last ten rounds, best round, last round. Believed:",
+    "accuracy on those test labels only that the method believes, mean of the last ten rounds.",
 )
 HELD_OUT: Final = (
     "Accuracy on samples that clients keep out of training, against their given labels: mean of",
@@ -40,14 +46,14 @@ class Results:
     def of(cls, run: "Run") -> "Results":
         """The run first, then its rivals."""
         held_out = isinstance(run.experiment.evaluation, HeldOut)
-        believed = ("believed",) if held_out else ()
+        believed = ("believed",) if BELIEVED in run.summary else ()
         return cls(
             heading=_heading(run),
             columns=(
                 "method", "last ten", "best", "last", *believed, "filter F1", "flagged", "time",
             ),
-            rows=tuple((name, *_cells(each)) for name, each in titled(run).items()),
-            notes=HELD_OUT if held_out else CENTRAL,
+            rows=tuple((name, *_cells(each, believed)) for name, each in titled(run).items()),
+            notes=HELD_OUT if held_out else DOUBTFUL if believed else CENTRAL,
         )  # fmt: skip
 
 
@@ -62,8 +68,11 @@ def in_one_line(run: "Run") -> str:
     """Method, data, accuracy, quality of the filter, and the folder."""
     summary, measure = run.summary, run.experiment.evaluation.measure
     ends = f"{_percent(summary.get(f'mean_last10_{measure}'))} in the last ten rounds"
+    doubt = "on doubtful labels: " if summary.get("doubtful_test_labels") else ""
+    best = f"best {_percent(summary.get(f'best_{measure}'))}"
     facts = (
-        f"{measure.replace('_', ' ')} {ends}, best {_percent(summary.get(f'best_{measure}'))}",
+        f"{doubt}{measure.replace('_', ' ')} {ends}, {best}",
+        *([f"believed {_percent(summary[BELIEVED])}"] if BELIEVED in summary else []),
         *([f"filter F1 {_f1(run)}"] if summary.get("filter") else []),
         f"folder {shown(str(run.folder))}",
     )
@@ -113,14 +122,13 @@ def _heading(run: "Run") -> str:
     )
 
 
-def _cells(run: "Run") -> list[str]:
+def _cells(run: "Run", believed: tuple[str, ...]) -> list[str]:
     summary, measure = run.summary, run.experiment.evaluation.measure
-    believed = "mean_last10_believed_accuracy"
     return [
         _percent(summary[f"mean_last10_{measure}"]),
         _percent(summary[f"best_{measure}"]),
         _percent(summary[f"last_{measure}"]),
-        *([_percent(summary[believed])] if believed in summary else []),
+        *(_percent(summary.get(BELIEVED)) for _ in believed),
         _f1(run),
         _percent(summary["flagged"]),
         duration(summary["seconds"]),

@@ -95,7 +95,7 @@ def execute(
         loop = Loop(
             method,
             federation,
-            evaluation_of(experiment.evaluation, prepared.dataset),
+            evaluation_of(prepared),
             Streams(experiment.seed),
             start=None if checkpoint is None else checkpoint.cut,
             on_client=recorder.client,

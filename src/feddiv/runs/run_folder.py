@@ -19,7 +19,8 @@ from feddiv.core.arrays import Weights
 from feddiv.core.errors import UserError
 from feddiv.core.files import Lock, settle, write_bytes, write_json, write_text
 from feddiv.data import Draw
-from feddiv.runs.model import ModelCard, save_weights
+from feddiv.runs.model import save_weights
+from feddiv.runs.model_card import ModelCard
 
 if TYPE_CHECKING:
     from feddiv.runs.prepare import Prepared
@@ -215,6 +216,7 @@ class RunFolder:
             std=dataset.std,
             method=experiment.method.model_dump(mode="json"),
             as_they_are=dataset.own is not None,
+            columns=dataset.columns,
         )
         save_weights(self.path / name, weights, card)
 

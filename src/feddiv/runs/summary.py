@@ -136,6 +136,19 @@ def _held_out(draw: Draw, measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def _doubtful(measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What is measured beside the test accuracy where test labels are doubtful."""
+    # Rounds before a resume may be of an earlier version, which did not.
+    asked = [line for line in measured if "believed_accuracy" in line]
+    if not asked:
+        return {}
+    return {
+        "doubtful_test_labels": True,
+        **_accuracies("believed_accuracy", asked),
+        "believed": asked[-1]["believed"],
+    }
+
+
 def summarise(
     experiment: Experiment,
     classes: Sequence[str],
@@ -148,6 +161,7 @@ def summarise(
     """summary.json. `best` is chosen on the test set, as papers do: it is named so.
 
     Without a test set the test accuracies are None; those on held-out samples are beside them.
+    With doubtful test labels the accuracies on believed ones are.
     """
     measure = experiment.evaluation.measure
     measured = [line for line in rounds if line[measure] is not None]
@@ -162,7 +176,11 @@ def summarise(
         "rounds": experiment.rounds,
         **_accuracies("test_accuracy", measured),
         "best_round": best["round"],
-        **(_held_out(draw, measured) if isinstance(experiment.evaluation, HeldOut) else {}),
+        **(
+            _held_out(draw, measured)
+            if isinstance(experiment.evaluation, HeldOut)
+            else _doubtful(measured)
+        ),
         "balanced_accuracy": last["balanced_accuracy"],
         "classes": list(classes),
         "per_class_accuracy": last["per_class_accuracy"],

@@ -1,9 +1,8 @@
 """Partition and noise of one run: made once, saved, hashed, reused by the next method."""
 
 import hashlib
+import io
 import json
-import os
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from feddiv.core.archives import Arrays, read_npz
 from feddiv.core.errors import UserError
+from feddiv.core.files import write_bytes
 from feddiv.core.randomness import Streams
 from feddiv.data.dataset import Dataset
 from feddiv.data.draw.fingerprint import (
@@ -122,17 +122,9 @@ class Draw:
 
     def save(self, path: Path) -> None:
         """Write an .npz without pickles; a reader sees the old file or the whole new one."""
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, allow_pickle=False, **self._arrays())
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(name, 0o644)
-            os.replace(name, path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        content = io.BytesIO()
+        np.savez(content, allow_pickle=False, **self._arrays())
+        write_bytes(path, content.getvalue())
 
     @classmethod
     def load(cls, path: Path) -> "Draw":

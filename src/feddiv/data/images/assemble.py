@@ -59,6 +59,8 @@ def assembled(catalogue: ImageListing, watcher: DataWatcher) -> Dataset:
         holder=holder,
         rows=None if catalogue.rows is None else torch.from_numpy(catalogue.rows),
         window=(size, size) if margin else None,
+        split_here=catalogue.split_here,
+        columns=catalogue.columns,
     )
 
 

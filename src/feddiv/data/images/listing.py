@@ -123,6 +123,7 @@ class ImageListing:
     rows: Rows | None = None
     split_here: bool = False
     notes: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
 
     @property
     def input_shape(self) -> tuple[int, ...]:

@@ -25,6 +25,7 @@ def own_listing(
     holder: Rows | None = None,
     split_here: bool = False,
     notes: Sequence[str] = (),
+    columns: tuple[str, ...] = (),
 ) -> ImageListing:
     """Images of a source; without test images some are held out, and judged by the truth if known.
 
@@ -50,4 +51,5 @@ def own_listing(
         holder=holder,
         split_here=split_here,
         notes=tuple(notes),
+        columns=columns,
     )

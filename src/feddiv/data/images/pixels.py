@@ -61,12 +61,27 @@ def pixels_and_reach(
         with Image.open(content, formats=image_formats()) as opened:
             # A large JPEG is decoded at a half, a quarter or an eighth: never below twice the goal.
             opened.draft(None, (2 * max(height, width),) * 2)
-            upright, reach = ImageOps.exif_transpose(opened), None
-            if upright.mode.startswith("I"):
-                upright, reach = _eight_bits(upright, _depth(opened))
-            plain = _converted(upright, channels)
-            if plain.size != (width, height):
-                plain = plain.resize((width, height), Image.Resampling.BILINEAR)
+            return _fitted(opened, height, width, channels)
+
+
+def image_pixels(
+    image: Image.Image, height: int, width: int, channels: int
+) -> npt.NDArray[np.uint8]:
+    """The same of an image that is open already."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _fitted(image, height, width, channels)[0]
+
+
+def _fitted(
+    image: Image.Image, height: int, width: int, channels: int
+) -> tuple[npt.NDArray[np.uint8], float | None]:
+    upright, reach = ImageOps.exif_transpose(image), None
+    if upright.mode.startswith("I"):
+        upright, reach = _eight_bits(upright, _depth(image))
+    plain = _converted(upright, channels)
+    if plain.size != (width, height):
+        plain = plain.resize((width, height), Image.Resampling.BILINEAR)
     return np.asarray(plain, np.uint8).reshape(height, width, channels), reach
 
 

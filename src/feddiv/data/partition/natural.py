@@ -44,7 +44,7 @@ class NaturalOptions(PartitionOptions):
             raise UserError(
                 f"clients.count={clients}: {dataset.name} has {len(kept)} clients with at least "
                 f"partition.min_size={self.min_size} samples; leave clients.count out or set it "
-                f"to {len(kept)}"
+                f"to {len(kept)}, or deal the samples anew with partition.name=iid"
             )
         return Partition(
             tuple(np.flatnonzero(holder == client).astype(np.int64) for client in kept),

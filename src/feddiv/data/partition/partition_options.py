@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,8 @@ from feddiv.core.arrays import Rows
 from feddiv.core.errors import UserError
 from feddiv.core.options import Options
 from feddiv.data.dataset import Dataset
+
+DEALT_TO: Final = 10  # clients, where nobody says how many
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +43,13 @@ class PartitionOptions(Options, ABC):
     iid: ClassVar[bool]
     natural: ClassVar[bool] = False
     name: str
+
+    def settled(self, clients: int | None, *, named: bool) -> tuple["PartitionOptions", int | None]:
+        """The rule and clients.count for data that name their clients (`named`), or do not.
+
+        By default they are these; a rule that leaves it to the data gives another.
+        """
+        return self, clients
 
     @abstractmethod
     def split(self, dataset: Dataset, clients: int | None, rng: np.random.Generator) -> Partition:

@@ -33,6 +33,8 @@ from feddiv.data.sources import (
 from feddiv.data.transform import Augment
 from feddiv.data.watcher import DataWatcher
 
+Loaded = Dataset | ImageListing  # what a source gives
+
 
 @dataclass(frozen=True)
 class Source:
@@ -45,7 +47,7 @@ class Source:
 
     name: str
     summary: str
-    load: Callable[[DataOptions], Dataset | ImageListing]
+    load: Callable[[DataOptions], Loaded]
     takes: frozenset[str] = frozenset({"path"})
     own: bool = False
 
@@ -110,9 +112,9 @@ SOURCES: Final[dict[str, Source]] = {
         ),
         Source(
             "python",
-            "torch data sets, one for each client: feddiv.run(..., clients=[...])",
+            "your own data sets, arrays or data frames in Python: feddiv.run(..., clients=[...])",
             python.load,
-            NOTHING,
+            python.TAKES,
         ),
         Source(
             "sites",
@@ -140,7 +142,7 @@ def load_dataset(
     watcher: DataWatcher | None = None,
     *,
     with_test: bool = True,
-    brought: Dataset | None = None,
+    brought: Loaded | None = None,
 ) -> Dataset:
     """The data set of a run: the source's data, its subset and its augmentation.
 
@@ -175,7 +177,7 @@ def load_dataset(
     return assembled(data, watcher) if isinstance(data, ImageListing) else data
 
 
-def _without_test(options: DataOptions, source: Source) -> Dataset | ImageListing:
+def _without_test(options: DataOptions, source: Source) -> Loaded:
     for key in ("test_images", "test_share"):
         value = getattr(options, key)
         if value is not None:

@@ -85,6 +85,7 @@ def build_dataset(arrays: Arrays, name: str, test_share: float | None) -> Datase
         augment=Augment(),
         truth=None if truth is None else torch.from_numpy(truth),
         notes=_gaps(arrays, classes, labels),
+        split_here="x_test" not in arrays,
     )
 
 

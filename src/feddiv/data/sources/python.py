@@ -1,35 +1,39 @@
-"""Torch data sets, one for each client, brought along in Python.
+"""Data that are brought along in Python: one set of samples for each client.
 
 Every item is read once, in order, into one array for all clients: uint8 pixels, or float32 for
-feature vectors. That array is all the memory it takes.
+feature vectors. That array is all the memory it takes. Data frames are read as tables are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 import torch
-from PIL import Image
 
-from feddiv.core.archives import Arrays, described
+from feddiv.core.archives import Arrays
 from feddiv.core.errors import UserError
 from feddiv.data.data_options import DataOptions
 from feddiv.data.dataset import Dataset, Split
-from feddiv.data.names import one_spelling
+from feddiv.data.images.listing import ImageListing
+from feddiv.data.names import is_split, one_spelling
 from feddiv.data.sources.npz import Malformed, build_dataset, class_numbers
+from feddiv.data.sources.python_items import ItemReader, Items, as_items, is_arrays, length
+from feddiv.data.sources.python_samples import SampleReader, as_it_is
+from feddiv.data.sources.table import from_table
+from feddiv.data.sources.table_frames import Frame, FrameTable, is_frame
 from feddiv.data.transform import AsTheyAre
 
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
     from torch.utils.data import Dataset as TorchDataset
 
-    Clients = Sequence[TorchDataset[Any]] | Mapping[str, TorchDataset[Any]]
+    # A torch or Hugging Face data set, a list of items, (X, y) or a data frame.
+    ClientSamples = Any
+    Clients = Sequence[ClientSamples] | Mapping[str, ClientSamples] | ClientSamples
 
-CHANNELS = (1, 3, 4)
-Convert = Callable[[Any, str], npt.NDArray[Any]]  # a sample, and words that say where it is
+TAKES: Final = frozenset({"size", "channels", "columns"})
 LOOKED_AT = 8  # items that are read twice, to see whether they stay the same
 
 
@@ -43,32 +47,101 @@ def load(options: DataOptions) -> NoReturn:
 
 def brought(
     clients: Clients | None,
-    test: TorchDataset[Any] | None,
+    test: ClientSamples | None,
     classes: Sequence[str] | None,
-) -> Dataset | None:
-    """The clients' data sets as one, and what was brought to test on; None where nothing was.
+    options: DataOptions | None = None,
+) -> Dataset | ImageListing | None:
+    """The clients' data as one, and what was brought to test on; None where nothing was.
 
-    An item is (image or vector, label). Labels are class numbers, or names.
+    Labels are class numbers, or names.
     """
+    options = options or DataOptions(source="python")
     if clients is None:
         if test is not None or classes is not None:
             raise UserError("test= and classes= belong to clients=, which is missing")
         return None
+    if is_frame(clients):
+        return _from_frames([Frame("clients", clients)], test, classes, options)
     named = _named(clients)
-    sets = {f"client {name!r}": each for name, each in named.items()}
-    inputs, labels = _read(sets)
+    frames = [name for name, each in named.items() if is_frame(each)]
+    if not frames:
+        return _from_items(named, test, classes, options)
+    for name, each in named.items():
+        if name not in frames:
+            raise UserError(
+                f"client {name!r} is a {type(each).__name__} and client {frames[0]!r} a data "
+                "frame; give all clients in one form"
+            )
+    parts = [Frame(f"client {name!r}", each, client=name) for name, each in named.items()]
+    return _from_frames(parts, test, classes, options)
+
+
+def _from_frames(
+    frames: list[Frame],
+    test: ClientSamples | None,
+    classes: Sequence[str] | None,
+    options: DataOptions,
+) -> Dataset | ImageListing:
+    if test is not None and not is_frame(test):
+        raise UserError(f"test is a {type(test).__name__}; give a data frame, as for the clients")
+    if test is not None:
+        split = options.columns.split or "split"
+        frames = [
+            Frame(each.where, each.data, each.client, None if split in each.columns else "train")
+            for each in frames
+        ]
+        frames.append(Frame("test", test, split="test"))
+    table = FrameTable(frames, options.columns)
+    options = options.model_copy(update={"test_share": 0.0})
+    data = from_table(table, options, "python", classes)
+    if data.holder is None:
+        raise UserError(
+            "clients is one data frame without a column 'client'; set data.columns.client, or "
+            "give a list of frames, one for each client"
+        )
+    return data
+
+
+def _from_items(
+    named: Mapping[str, ClientSamples],
+    test: ClientSamples | None,
+    classes: Sequence[str] | None,
+    options: DataOptions,
+) -> Dataset:
+    for role in ("client", "split", "true_label"):
+        value = getattr(options.columns, role)
+        if value is not None:
+            raise UserError(f"data.columns.{role}={value}: is for data frames, and these are none")
+    reader = ItemReader(SampleReader.of(options), options.columns)
+    sets = {f"client {name!r}": as_items(each, f"client {name!r}") for name, each in named.items()}
+    inputs, labels = reader.read(sets)
     arrays: Arrays = {"x": inputs, "y": labels}
     if test is not None:
-        arrays["x_test"], arrays["y_test"] = _read({"test": test}, like=inputs)
+        arrays["x_test"], arrays["y_test"] = reader.read(
+            {"test": as_items(test, "test")}, like=inputs
+        )
+    classes = _class_names(sets, reader) if classes is None else classes
     if classes is not None:
         arrays["classes"] = np.array([str(name) for name in classes], dtype=np.str_)
     try:
         dataset = build_dataset(arrays, "python", test_share=0.0)
     except Malformed as error:
         raise UserError(f"clients (x, y) and test (x_test, y_test): {error}") from None
-    sizes = [_length(each, where) for where, each in sets.items()]
+    sizes = [length(each, where) for where, each in sets.items()]
     holder = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
     return dataset.held_by(tuple(named), holder)
+
+
+def _class_names(sets: Mapping[str, Items], reader: ItemReader) -> list[str] | None:
+    """Those that Hugging Face data sets have for their labels, if all have the same."""
+    found: list[list[str] | None] = []
+    for where, each in sets.items():
+        features = getattr(each, "features", None)
+        if not isinstance(features, Mapping):
+            return None
+        kind = features[reader.key("label", features, where)]
+        found.append(getattr(kind, "names", None))
+    return found[0] if all(names == found[0] for names in found) else None
 
 
 def as_they_are(
@@ -78,17 +151,16 @@ def as_they_are(
     where: str,
 ) -> Dataset:
     """A data set, or that of a loader, whose items are (what a net eats, label); all are read."""
-    dataset: TorchDataset[Any] = (
-        data.dataset if isinstance(data, torch.utils.data.DataLoader) else data
-    )
+    dataset: Any = data.dataset if isinstance(data, torch.utils.data.DataLoader) else data
     if isinstance(dataset, torch.utils.data.IterableDataset):
         raise UserError(
             f"{where}: a {type(dataset).__name__} is read in passing; give a data set whose items "
             "have numbers, as labels are judged one by one, round after round"
         )
-    inputs, labels = _read({where: dataset}, convert=_floats)
+    reader = ItemReader(as_it_is)
+    inputs, labels = reader.read({where: dataset})
     first = torch.utils.data.Subset(dataset, range(min(len(inputs), LOOKED_AT)))
-    again, _ = _read({where: first}, like=inputs, convert=_floats)
+    again, _ = reader.read({where: first}, like=inputs)
     if not np.array_equal(again, inputs[: len(again)]):
         raise UserError(
             f"{where}: an item is not the same when it is read again; give the data without random "
@@ -115,20 +187,10 @@ def as_they_are(
     )
 
 
-def _floats(sample: Any, where: str) -> npt.NDArray[np.float32]:
-    """float32, of the shape it has."""
-    array = sample.detach().cpu().float().numpy() if isinstance(sample, torch.Tensor) else sample
-    floating = isinstance(array, np.ndarray) and array.dtype.kind == "f"
-    if not floating or (isinstance(sample, torch.Tensor) and not sample.is_floating_point()):
-        kind = f"{sample.dtype} " if isinstance(sample, torch.Tensor | np.ndarray) else ""
-        raise UserError(
-            f"{where} is a {kind}{type(sample).__name__}; "
-            "give what the net eats, a tensor of floats"
-        )
-    return _finite(np.asarray(array, np.float32), where)
-
-
-def _named(clients: Clients) -> dict[str, TorchDataset[Any]]:
+def _named(clients: Clients) -> dict[str, ClientSamples]:
+    """The clients by their names; numbers where they have none."""
+    if is_arrays(clients):
+        raise UserError("clients is one pair (X, y); give a list of them, one for each client")
     if isinstance(clients, Mapping):
         named = {}
         for name, each in clients.items():
@@ -145,121 +207,9 @@ def _named(clients: Clients) -> dict[str, TorchDataset[Any]]:
         )
     if not named:
         raise UserError("clients is empty: give one data set for each client")
+    if len(named) > 1 and all(is_split(name) for name in named):
+        raise UserError(
+            f"clients has the names {', '.join(named)}, which are splits; give one data set for "
+            "each client, and the test set as test="
+        )
     return named
-
-
-def _length(dataset: TorchDataset[Any], where: str) -> int:
-    try:
-        return len(dataset)  # type: ignore[arg-type]
-    except TypeError:
-        raise UserError(
-            f"{where}: a {type(dataset).__name__} has no length; give a data set of numbered items"
-        ) from None
-
-
-def _read(
-    sets: Mapping[str, TorchDataset[Any]],
-    like: npt.NDArray[Any] | None = None,
-    convert: Convert | None = None,
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Inputs [N, ...] and labels [N] of all items, each converted and put into place at once."""
-    total = sum(_length(dataset, where) for where, dataset in sets.items())
-    inputs = None if like is None else np.empty((total, *like.shape[1:]), like.dtype)
-    labels: list[int | str] = []
-    for where, item in _items(sets):
-        if not isinstance(item, tuple | list) or len(item) < 2:
-            raise UserError(f"{where} is a {type(item).__name__}, not (image or vector, label)")
-        sample = (convert or _sample)(item[0], where)
-        if inputs is None:
-            inputs = np.empty((total, *sample.shape), sample.dtype)
-        if sample.shape != inputs.shape[1:] or sample.dtype != inputs.dtype:
-            raise UserError(
-                f"{where} is {described(sample)}, where the first one is "
-                f"{inputs.dtype} {list(inputs.shape[1:])}; all have to be alike"
-            )
-        inputs[len(labels)] = sample
-        labels.append(_label(item[1], where))
-    if inputs is None:
-        raise UserError(f"{' and '.join(sets)}: no items")
-    if len({type(label) for label in labels}) > 1:
-        raise UserError(f"{next(iter(sets))} …: labels are numbers here and names there")
-    return inputs, np.array(labels)
-
-
-def _items(sets: Mapping[str, TorchDataset[Any]]) -> Iterator[tuple[str, Any]]:
-    """Every item with words that say where it is."""
-    for where, dataset in sets.items():
-        for number in range(_length(dataset, where)):
-            try:
-                item = dataset[number]
-            except Exception as problem:
-                said = str(problem).strip().splitlines()
-                reason = f"{type(problem).__name__}: {said[0] if said else ''}"
-                raise UserError(f"{where}, item {number} cannot be read ({reason})") from problem
-            yield f"{where}, item {number}", item
-
-
-def _sample(sample: Any, where: str) -> npt.NDArray[Any]:
-    """uint8 [H,W,C] or float32 [D]."""
-    channels_first = isinstance(
-        sample, torch.Tensor
-    )  # torch's way; numpy and Pillow have them last
-    if isinstance(sample, Image.Image):
-        if sample.mode[0] in "IF":
-            raise UserError(f"{where} is an image of mode {sample.mode}; give 8 bits a channel")
-        sample = sample.convert("L" if sample.mode in ("1", "L") else "RGB")
-    elif isinstance(sample, torch.Tensor):
-        sample = sample.detach().cpu()
-        sample = sample.float() if sample.dtype == torch.bfloat16 else sample
-    elif not isinstance(sample, np.ndarray):
-        raise UserError(
-            f"{where} is a {type(sample).__name__}; give a PIL image, an array or a tensor"
-        )
-    array = np.asarray(sample)
-    if array.dtype.kind == "f":
-        _finite(array.astype(np.float32), where)
-    if array.ndim == 1 and array.dtype.kind == "f":
-        return array.astype(np.float32)
-    if array.ndim not in (2, 3) or (array.dtype != np.uint8 and array.dtype.kind != "f"):
-        raise UserError(
-            f"{where} is {described(array)}; give an image (uint8, or float from 0 to 1) "
-            "or a vector (float)"
-        )
-    return _pixels(_channels_last(array, where, first=channels_first), where)
-
-
-def _finite(array: npt.NDArray[np.float32], where: str) -> npt.NDArray[np.float32]:
-    if not np.isfinite(array).all():
-        raise UserError(f"{where} holds a value that is not finite in float32")
-    return array
-
-
-def _channels_last(array: npt.NDArray[Any], where: str, *, first: bool) -> npt.NDArray[Any]:
-    """[H,W,C]; channels are where there are 1, 3 or 4 of them, `first` decides if both ends do."""
-    if array.ndim == 2:
-        return array[..., None]
-    ends = (array.shape[0] in CHANNELS, array.shape[2] in CHANNELS)
-    if not any(ends):
-        raise UserError(f"{where} is {described(array)}; an image has 1, 3 or 4 channels")
-    leading = ends[0] and (first or not ends[1])
-    return np.moveaxis(array, 0, 2) if leading else array
-
-
-def _pixels(image: npt.NDArray[Any], where: str) -> npt.NDArray[np.uint8]:
-    if image.dtype == np.uint8:
-        return image
-    low, high = float(image.min(initial=0)), float(image.max(initial=0))
-    if low < 0 or high > 1:
-        raise UserError(
-            f"{where} has pixels from {low:.3g} to {high:.3g}; give them from 0 to 1, "
-            "before they are normalised: that is done later"
-        )
-    return np.asarray(np.rint(image * 255), dtype=np.uint8)
-
-
-def _label(label: Any, where: str) -> int | str:
-    if isinstance(label, torch.Tensor | np.ndarray | np.generic) and label.ndim == 0:
-        label = label.item()
-    if isinstance(label, bool) or not isinstance(label, int | str):
-        raise UserError(f"{where} has the label {label!r}; give a class number or a name")
-    return label

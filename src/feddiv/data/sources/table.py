@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +13,7 @@ import torch
 from feddiv.core.arrays import Rows
 from feddiv.core.errors import UserError
 from feddiv.core.terminal import shown
-from feddiv.data.data_options import USUAL_COLUMNS, Columns, DataOptions
+from feddiv.data.data_options import DataOptions
 from feddiv.data.dataset import Dataset, Split
 from feddiv.data.images.listing import Files, ImageListing, Listed, numbered, some
 from feddiv.data.images.own import own_listing
@@ -28,7 +28,9 @@ from feddiv.data.names import (
     one_spelling,
     test_name,
 )
-from feddiv.data.sources.table_cells import Table, read_table
+from feddiv.data.sources.table_cells import Table
+from feddiv.data.sources.table_columns import feature_columns, roles_of, said_of
+from feddiv.data.sources.table_files import read_table
 from feddiv.data.statistics import feature_statistics
 from feddiv.data.test_split import some_held_out
 from feddiv.data.transform import Augment
@@ -66,54 +68,48 @@ def load(options: DataOptions) -> Dataset | ImageListing:
     """A catalogue of images, or a data set of feature vectors."""
     if options.path is None:
         raise UserError("data.source=table: data.path has to name a .csv or .parquet file")
-    table = read_table(options.path.expanduser())
-    roles = _roles(table, options.columns)
+    return from_table(read_table(options.path.expanduser()), options)
+
+
+def from_table(
+    table: Table,
+    options: DataOptions,
+    name: str = "table",
+    named: Sequence[str] | None = None,
+) -> Dataset | ImageListing:
+    """The data of a table, for a source of this name; `named` are its classes in order."""
+    roles = roles_of(table, options.columns)
     if "image" in roles and options.columns.features is not None:
         if options.columns.image is not None:
             raise UserError("data.columns: give image or features, not both")
         del roles["image"]
     if "image" in roles:
-        return _images(table, roles, options)
+        return _images(table, roles, options, name, named)
     for key in ("size", "channels"):
         value = getattr(options, key)
         if value != DataOptions.model_fields[key].default:
-            raise UserError(f"data.{key}={value}: {table.path} holds no images but feature vectors")
-    return _features(table, roles, options)
-
-
-def _roles(table: Table, columns: Columns) -> dict[str, str]:
-    """The column of every role that is there: the one that is named, else the usual one."""
-    roles: dict[str, str] = {}
-    for role, usual in USUAL_COLUMNS.items():
-        wanted = getattr(columns, role)
-        if wanted is not None and wanted not in table.names:
-            raise table.malformed(
-                f"has no column {wanted!r} (data.columns.{role}), only {some(table.names, 20)}"
+            raise UserError(
+                f"data.{key}={value}: {table.title} holds no images but feature vectors"
             )
-        found = [wanted] if wanted is not None else [n for n in usual if n in table.names]
-        if found:
-            roles[role] = found[0]
-    for role, column in roles.items():
-        twin = next((other for other in roles if roles[other] == column and other != role), None)
-        if twin is not None:
-            raise table.malformed(f"column {column!r} cannot be both {role} and {twin}")
-    if "label" not in roles:
-        raise table.malformed(
-            f"has no column 'label'; set data.columns.label to one of {some(table.names, 20)}"
-        )
-    return roles
+    return _features(table, roles, options, name, named)
 
 
-def _images(table: Table, roles: dict[str, str], options: DataOptions) -> ImageListing:
-    sheet = _sheet(table, roles, options.test_share)
+def _images(
+    table: Table,
+    roles: dict[str, str],
+    options: DataOptions,
+    name: str,
+    named: Sequence[str] | None,
+) -> ImageListing:
+    sheet = _sheet(table, roles, options.test_share, named)
     (paths,) = table.texts([roles["image"]])
     if "" in paths:
         raise table.malformed(f"{roles['image']} is missing", paths.index(""))
-    files = Files(table.path.parent, tuple(paths))
+    files = Files(table.folder, tuple(paths))
     return own_listing(
-        "table",
+        name,
         options,
-        f"data.path={table.path}",
+        table.where,
         sheet.classes,
         Listed(files.chosen(sheet.train), sheet.labels[sheet.train]),
         Listed(files.chosen(sheet.test), sheet.test_labels),
@@ -122,6 +118,7 @@ def _images(table: Table, roles: dict[str, str], options: DataOptions) -> ImageL
         holder=sheet.holder,
         split_here=sheet.split_here,
         notes=number_notes(sheet.classes) + _repeated(paths, sheet),
+        columns=(roles["image"],),
     )
 
 
@@ -146,15 +143,21 @@ def _repeated(paths: list[str], sheet: Sheet) -> list[str]:
     ]
 
 
-def _features(table: Table, roles: dict[str, str], options: DataOptions) -> Dataset:
-    columns = _feature_columns(table, roles, options.columns)
+def _features(
+    table: Table,
+    roles: dict[str, str],
+    options: DataOptions,
+    name: str,
+    named: Sequence[str] | None,
+) -> Dataset:
+    columns = feature_columns(table, roles, options.columns)
     vectors = table.vectors(columns)
-    sheet = _sheet(table, roles, options.test_share)
+    sheet = _sheet(table, roles, options.test_share, named)
     inputs, labels = vectors[sheet.train], sheet.labels[sheet.train]
     mean, std = feature_statistics(inputs)
     truth = None if sheet.truth is None else torch.from_numpy(sheet.truth[sheet.train])
     return Dataset(
-        name="table",
+        name=name,
         classes=sheet.classes,
         train=Split(torch.from_numpy(inputs), torch.from_numpy(labels)),
         test=Split(torch.from_numpy(vectors[sheet.test]), torch.from_numpy(sheet.test_labels)),
@@ -164,59 +167,25 @@ def _features(table: Table, roles: dict[str, str], options: DataOptions) -> Data
         truth=truth,
         clients=sheet.clients,
         holder=None if sheet.holder is None else torch.from_numpy(sheet.holder),
-        notes=(_said(table, roles, columns), *number_notes(sheet.classes)),
+        notes=(said_of(table, roles, columns), *number_notes(sheet.classes)),
+        split_here=sheet.split_here,
+        columns=tuple(columns),
     )
 
 
-def _said(table: Table, roles: dict[str, str], features: list[str]) -> str:
-    """Nobody should wonder what was learned from."""
-    used = {*features, *roles.values()}
-    left = [name for name in table.names if name not in used]
-    line = f"features are {len(features):,} of {table.path.name}'s columns ({some(features, 8)})"
-    return f"{line}; left out: {some(left, 8) if left else 'none'}"
-
-
-def _feature_columns(table: Table, roles: dict[str, str], columns: Columns) -> list[str]:
-    """Those that are named, or all that are left and hold numbers."""
-    left = [name for name in table.names if name not in roles.values()]
-    wanted = columns.features
-    if isinstance(wanted, str):
-        named = [wanted] if wanted in left else [n for n in left if n.startswith(wanted)]
-        if not named:
-            raise table.malformed(
-                f"no column is called, or begins with, {wanted!r} (data.columns.features); there "
-                f"are {some(left, 20)}"
-            )
-        return named
-    if wanted is not None:
-        for name in wanted:
-            if name not in left:
-                raise table.malformed(f"has no column {name!r} (data.columns.features)")
-        if not wanted:
-            raise UserError("data.columns.features=[]: name at least one column")
-        return list(wanted)
-    numbers = [name for name in left if table.numeric(name)]
-    lists = [name for name in left if table.lists(name)]
-    if len(lists) + bool(numbers) > 1:
-        raise table.malformed(
-            f"has more than one kind of features ({some(lists + numbers, 6)}); set "
-            "data.columns.features"
-        )
-    if not lists and not numbers:
-        raise table.malformed(
-            "has neither a column 'image' nor columns of numbers; set data.columns.image or "
-            "data.columns.features"
-        )
-    return lists or numbers
-
-
-def _sheet(table: Table, roles: dict[str, str], share: float | None) -> Sheet:
+def _sheet(
+    table: Table, roles: dict[str, str], share: float | None, named: Sequence[str] | None
+) -> Sheet:
     asked = [role for role in ("label", "true_label", "client", "split") if role in roles]
     values = dict(zip(asked, table.texts([roles[role] for role in asked]), strict=True))
     given = values["label"]
     _check_names(table, roles["label"], given, range(len(given)))
     spelled = one_spelling(sorted(set(given)), "class")
-    classes, labels = numbered([spelled[label] for label in given])
+    given = [spelled[label] for label in given]
+    classes, labels = numbered(given)
+    if named is not None:
+        classes = tuple(named)
+        labels = _numbers(table, roles["label"], _by_name(given, classes), classes)
     if len(classes) < 2:
         raise table.malformed(f"only one class, {classes[0]}; at least 2 are needed")
     if "split" in values:
@@ -225,7 +194,7 @@ def _sheet(table: Table, roles: dict[str, str], share: float | None) -> Sheet:
         train, test = np.arange(len(labels)), None
     split_here = test is None
     if test is None:
-        kept, held = some_held_out(labels[train], share, f"data.path={table.path}")
+        kept, held = some_held_out(labels[train], share, table.where)
         train, test = train[kept], train[held]
 
     truth = None
@@ -234,14 +203,19 @@ def _sheet(table: Table, roles: dict[str, str], share: float | None) -> Sheet:
         # A test set of its own may be clean by nature; where it was held out, the truth is needed.
         needed = train if "split" in values else range(len(true))
         _check_names(table, roles["true_label"], true, needed)
+        true = true if named is None else _by_name(true, classes)
         truth = _numbers(table, roles["true_label"], true, classes)
     clients: tuple[str, ...] = ()
     holder = None
     if "client" in values:
         _check_names(table, roles["client"], values["client"], train)
         names = [values["client"][row] for row in train]
-        spelled = one_spelling(sorted(set(names)), f"data.path={table.path}: client")
-        clients, holder = numbered([spelled[name] for name in names])
+        spelled = one_spelling(sorted(set(names)), f"{table.where}: client")
+        names = [spelled[name] for name in names]
+        clients, holder = numbered(names)
+        if table.clients is not None:
+            clients = table.clients
+            holder = np.array([clients.index(name) for name in names], dtype=np.int64)
     return Sheet(classes, labels, truth, clients, holder, train, test, split_here)
 
 
@@ -256,10 +230,16 @@ def _by_words(table: Table, words: list[str]) -> tuple[Rows, Rows | None]:
     train = np.array([row for row, word in enumerate(low) if is_train(word)], dtype=np.int64)
     if not len(train):
         raise table.malformed("no row has split train")
-    tested = test_name(low, f"data.path={table.path}")
+    tested = test_name(low, table.where)
     if tested is None:
         return train, None
     return train, np.array([row for row, word in enumerate(low) if word == tested], dtype=np.int64)
+
+
+def _by_name(labels: list[str], classes: tuple[str, ...]) -> list[str]:
+    """Labels that are numbers of classes, from 0, by their names; the others as they are."""
+    numbers = {str(number): name for number, name in enumerate(classes)}
+    return [label if label in classes else numbers.get(label, label) for label in labels]
 
 
 def _numbers(table: Table, column: str, texts: list[str], classes: tuple[str, ...]) -> Rows:
