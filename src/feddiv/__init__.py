@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from feddiv.federation.federation import Federation
     from feddiv.learning.score import label_scores
     from feddiv.methods.feddiv.filter import FilterOptions, NoiseFilter
-    from feddiv.runs.experiment import Watcher
     from feddiv.runs.model import TrainedModel
     from feddiv.runs.prepare import Prepared
     from feddiv.runs.run import Carrier, Run
     from feddiv.runs.run_folder import RunFolder
+    from feddiv.runs.start_and_resume import Watcher
 
     __version__: str
 
@@ -52,7 +52,7 @@ _HOMES = {
     "label_scores": "feddiv.learning.score",
     "Run": "feddiv.runs.run",
     "TrainedModel": "feddiv.runs.model",
-    "Watcher": "feddiv.runs.experiment",
+    "Watcher": "feddiv.runs.start_and_resume",
 }
 
 
@@ -106,8 +106,8 @@ def run(
     from feddiv.data.sources.python import brought
     from feddiv.methods.registry import file_name, full_name
     from feddiv.report.picture import save_picture
-    from feddiv.runs.experiment import Watcher, run_experiment
     from feddiv.runs.run_folder import RunFolder
+    from feddiv.runs.start_and_resume import Watcher, run_experiment
 
     watcher, settings = watcher or Watcher(), as_settings(overrides)
     if experiment is None:
@@ -155,7 +155,7 @@ def resume(
     from feddiv.config.reading import load_experiment
     from feddiv.data.sources.python import brought
     from feddiv.report.picture import is_drawn, save_picture
-    from feddiv.runs.experiment import Watcher, resume_experiment
+    from feddiv.runs.start_and_resume import Watcher, resume_experiment
 
     folder = Path(path).expanduser()
     config, wanted = folder / "config.toml", None
