@@ -108,10 +108,9 @@ def run(
     from feddiv.runs.run_folder import RunFolder
 
     own = {"data.source": "python", "partition.name": "natural"}
-    watcher = watcher or Watcher()
-    settled = load_experiment(
-        experiment, overrides, None if clients is None else own, note=watcher.note
-    )
+    notes: list[str] = []
+    implied = None if clients is None else own
+    settled = load_experiment(experiment, overrides, implied, note=notes.append)
     preset = "experiment"
     if isinstance(experiment, str | Path):
         preset = Path(experiment).name.removesuffix(".toml")
@@ -124,10 +123,11 @@ def run(
     result = run_experiment(
         settled,
         folder,
-        watcher,
+        watcher or Watcher(),
         workers=_checked(workers),
         brought=brought(clients, test, classes),
         carrier=_carrier(workers),
+        notes=notes,
     )
     save_picture(result)
     return result

@@ -1,6 +1,6 @@
 """An experiment as a whole: its run, then the methods it is compared with on the same draw."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,24 +57,21 @@ def run_experiment(
     brought: Dataset | None = None,
     carrier: Carrier | None = None,
     net: Callable[[], nn.Module] | None = None,
+    notes: Sequence[str] = (),
 ) -> Run:
     """Run it, then each method of `against` in `folder/against/NAME`.
 
     Everything is prepared before anything is written, so a user's error leaves no trace. `brought`
     are data that no source loads, `carrier` who carries the messages if not this machine, `net`
-    makes a net that the caller brings.
+    makes a net that the caller brings. The watcher is told the `notes` once a run is possible.
     """
     main = prepare(experiment, watcher=watcher, brought=brought, net=net)
     rivals = {
         name: (fitted(rival, main.dataset, main.draw, net=net), folder.inside("against", name))
         for name, rival in rivals_of(main.experiment).items()
     }
-    changed = ", ".join(
-        f"method.{key}={value}" for key, value in changed_options(experiment).items()
-    )
-    for name in experiment.against:
-        if changed and name not in rivals:
-            watcher.note(f"against: {name!r} is the run itself, with {changed}; it is run once")
+    for note in (*notes, *_left_out(experiment, rivals)):
+        watcher.note(note)
     watcher.opens(folder.path)
     run = _started(title(experiment), main, folder, watcher, workers, carrier)
     against = {
@@ -177,6 +174,17 @@ def rivals_of(experiment: Experiment, begun: Path | None = None) -> dict[str, Ex
         if _variant(rival) != _variant(experiment)
         or (begun is not None and (begun / name / "config.toml").is_file())
     }
+
+
+def _left_out(experiment: Experiment, rivals: Collection[str]) -> list[str]:
+    """A line for each name of `against` that is the run itself although it has options set."""
+    options = changed_options(experiment).items()
+    changed = ", ".join(f"method.{key}={value}" for key, value in options)
+    return [
+        f"against: {name!r} is the run itself, with {changed}; it is run once"
+        for name in experiment.against
+        if changed and name not in rivals
+    ]
 
 
 def as_rival(experiment: Experiment, name: str) -> Experiment:
