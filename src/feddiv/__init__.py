@@ -109,14 +109,15 @@ def run(
     from feddiv.runs.run_folder import RunFolder
     from feddiv.runs.start_and_resume import Watcher, run_experiment
 
-    watcher, settings = watcher or Watcher(), as_settings(overrides)
+    notes: list[str] = []
+    settings = as_settings(overrides)
     if experiment is None:
         chosen = usual_preset([settings.get("data.source")])
         experiment = chosen if clients is None else "own"
     if clients is None:
-        settled = load_experiment(experiment, settings, note=watcher.note)
+        settled = load_experiment(experiment, settings, note=notes.append)
     else:
-        settled = load_with_clients(experiment, settings, watcher.note)
+        settled = load_with_clients(experiment, settings, notes.append)
     preset = "experiment"
     if isinstance(experiment, str | Path):
         preset = Path(experiment).name.removesuffix(".toml")
@@ -129,9 +130,10 @@ def run(
     result = run_experiment(
         settled,
         folder,
-        watcher,
+        watcher or Watcher(),
         brought=brought(clients, test, classes, settled.data),
         carrier=_carrier(_checked(workers)),
+        notes=notes,
     )
     save_picture(result)
     return result
