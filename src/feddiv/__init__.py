@@ -6,7 +6,7 @@ after a stop, `load` gives a trained model,
 """
 
 from collections.abc import Sequence
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from feddiv.federation.federation import Federation
     from feddiv.learning.score import label_scores
     from feddiv.methods.feddiv.filter import FilterOptions, NoiseFilter
-    from feddiv.runs.experiment import Watcher
     from feddiv.runs.model import TrainedModel
     from feddiv.runs.prepare import Prepared
     from feddiv.runs.run import Carrier, Run
     from feddiv.runs.run_folder import RunFolder
+    from feddiv.runs.start_and_resume import Watcher
+
+    __version__: str
 
 __all__ = [
     "Experiment",
@@ -41,8 +43,6 @@ __all__ = [
     "run",
 ]
 
-__version__ = metadata.version("feddiv")
-
 # Imported when first asked for: they bring torch, which takes seconds.
 _HOMES = {
     "Experiment": "feddiv.config.experiment",
@@ -52,11 +52,15 @@ _HOMES = {
     "label_scores": "feddiv.learning.score",
     "Run": "feddiv.runs.run",
     "TrainedModel": "feddiv.runs.model",
-    "Watcher": "feddiv.runs.experiment",
+    "Watcher": "feddiv.runs.start_and_resume",
 }
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib import metadata
+
+        return metadata.version("feddiv")
     if name not in _HOMES:
         raise AttributeError(f"module 'feddiv' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
@@ -100,10 +104,10 @@ def run(
     from feddiv.config.own_data import load_with_clients, usual_preset
     from feddiv.config.reading import as_settings, load_experiment
     from feddiv.data.sources.python import brought
-    from feddiv.methods.registry import full_name
+    from feddiv.methods.registry import file_name, full_name
     from feddiv.report.picture import save_picture
-    from feddiv.runs.experiment import Watcher, run_experiment
     from feddiv.runs.run_folder import RunFolder
+    from feddiv.runs.start_and_resume import Watcher, run_experiment
 
     watcher, settings = watcher or Watcher(), as_settings(overrides)
     if experiment is None:
@@ -116,7 +120,7 @@ def run(
     preset = "experiment"
     if isinstance(experiment, str | Path):
         preset = Path(experiment).name.removesuffix(".toml")
-    method = full_name(settled.method.name, settled.method.variant)
+    method = file_name(full_name(settled.method.name, settled.method.variant))
     label = f"{preset}-{method}-seed{settled.seed}"
     _check_federation(settled, workers)
     if out is not None and str(out) in ("", "."):
@@ -151,7 +155,7 @@ def resume(
     from feddiv.config.reading import load_experiment
     from feddiv.data.sources.python import brought
     from feddiv.report.picture import is_drawn, save_picture
-    from feddiv.runs.experiment import Watcher, resume_experiment
+    from feddiv.runs.start_and_resume import Watcher, resume_experiment
 
     folder = Path(path).expanduser()
     config, wanted = folder / "config.toml", None

@@ -155,7 +155,7 @@ def test_a_run_refused_after_it_began_is_taken_back(refused, tmp_path, monkeypat
     def begin_and_refuse(prepared, folder, listener, carrier):
         raise feddiv.UserError("impossible after all")
 
-    monkeypatch.setattr("feddiv.runs.experiment.execute", begin_and_refuse)
+    monkeypatch.setattr("feddiv.runs.start_and_resume.execute", begin_and_refuse)
     assert "impossible after all" in refused("run", "--out", "new/deep")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("keep me")

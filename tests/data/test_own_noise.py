@@ -14,7 +14,7 @@ from feddiv.core.errors import UserError
 from feddiv.core.randomness import Streams
 from feddiv.data import Dataset
 from feddiv.data.draw.draw import make_draw
-from feddiv.data.noise.own import import_noise, import_paths
+from feddiv.data.noise.own_noise import import_noise, import_paths
 from feddiv.data.partition import Iid
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "noise-and-partitions.md"
@@ -122,9 +122,9 @@ def test_it_may_be_a_kind_of_mixed_noise() -> None:
         ("nowhere.at.all:Noise", "module 'nowhere.at.all' cannot be imported"),
         ("tired:Awake", "'tired' has no 'Awake'"),
         ("tired:", "an import path reads 'package.module:Class'"),
-        ("wrong_noise:Nothing", "is no class of noise; it has to be one of feddiv.data.noise.Noi"),
-        ("wrong_noise:function", "is no class of noise"),
-        ("wrong_noise:Half", "the class has to define corrupt"),
+        ("wrong_noise:Nothing", "Nothing is no noise: derive it from feddiv.data.noise.NoiseOpti"),
+        ("wrong_noise:function", "is of type function and no class"),
+        ("wrong_noise:Half", "Half leaves out corrupt(), which it has to define"),
     ],
 )
 def test_what_is_no_noise_is_refused(path: str, said: str) -> None:

@@ -9,7 +9,6 @@ from tests.docs.pages import ROOT, pages, prose_lines
 import feddiv
 
 WIDTH = 100
-SAME = {"FedAvg": "FedAvg", "`paper`": "FedDiv (paper)", "`plus`": "FedDiv (plus)"}
 
 
 def rows(text: str) -> list[list[str]]:

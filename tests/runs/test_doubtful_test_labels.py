@@ -16,8 +16,8 @@ from feddiv.federation.workspace import Workspace
 from feddiv.methods.contract import Assessment, Client, Message
 from feddiv.nets import ModelOptions
 from feddiv.runs.evaluate import DoubtfulEvaluation
-from feddiv.runs.experiment import Watcher
 from feddiv.runs.prepare import prepare
+from feddiv.runs.start_and_resume import Watcher
 from feddiv.runs.summary import Closing, summarise
 
 SETTINGS = {

@@ -62,7 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except UserError as error:
         _refuse(str(error))
     except click.ClickException as error:
-        _refuse(f"{error.format_message()} (feddiv --help tells more)")
+        # typer asks whether another command was meant, and click 8.4 asks again as it formats.
+        asked = "Did you mean" in error.message
+        said = error.message if asked else error.format_message()
+        _refuse(f"{said} (feddiv --help tells more)")
     raise SystemExit(code or 0)
 
 
@@ -131,6 +134,11 @@ def resume(
 
     With rounds=N, more than before, a finished run goes on too.
     """
+    from feddiv.config.reading import load_experiment
+
+    config = folder.expanduser() / "config.toml"
+    if changes and config.is_file():  # as in `run`
+        load_experiment(config, changes)
     _watched(
         lambda watcher: feddiv.resume(folder, changes or (), workers=workers, watcher=watcher),
         quiet=quiet,
@@ -174,11 +182,15 @@ def show(what: What = None) -> None:
 @app.command("list", epilog=examples("feddiv list", "feddiv list methods"))
 def list_(
     kind: Annotated[Kind | None, typer.Argument(help="Only these.", show_default=False)] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Of methods only this one: a name or package.module:Class."),
+    ] = None,
 ) -> None:
     """Print what there is to choose from."""
-    from feddiv.cli.listing import print_lists
+    from feddiv.cli.choices import print_lists
 
-    print_lists(kind)
+    print_lists(kind, name)
 
 
 @app.command(

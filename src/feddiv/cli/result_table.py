@@ -7,10 +7,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from feddiv.config.experiment import title
 from feddiv.runs.curve import FEW, after_warmup, rise
 from feddiv.runs.extension import can_go_on
-from feddiv.runs.results import Results
+from feddiv.runs.results import Results, titled
 from feddiv.runs.run import Run
 from feddiv.runs.run_folder import PICTURE
 
@@ -41,7 +40,7 @@ def print_summary(run: Run) -> None:
 def _rising(run: Run) -> list[str]:
     """A line where more rounds would help, and how to have them."""
     measure, rises = run.experiment.evaluation.measure, []
-    for name, each in {title(run.experiment): run, **run.against}.items():
+    for name, each in titled(run).items():
         higher = rise(after_warmup(each.rounds, measure))
         if higher is not None:
             rises.append(f"{name} (its last {FEW} rounds by {100 * higher:.1f} points)")

@@ -1,6 +1,6 @@
 """The experiment: one typed, immutable value, and what makes it valid."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ from pydantic import (
 )
 
 from feddiv.config.mistakes import one_line
-from feddiv.config.named import section_class
+from feddiv.config.section_classes import section_class
 from feddiv.config.sections import (
     Central,
     CheckpointOptions,
@@ -34,14 +34,16 @@ from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Budget, Method, MethodOptions
 from feddiv.methods.registry import (
     default_variant,
+    file_name,
     full_name,
     method_class,
+    short_names,
     split_name,
     variant_options,
 )
 from feddiv.nets import ModelOptions
 from feddiv.nets.compute import Device, Precision
-from feddiv.nets.registry import check_net_name
+from feddiv.nets.net_options import check_net_name
 
 
 def _by_name(section: str) -> BeforeValidator:
@@ -173,7 +175,7 @@ def validated(tree: Mapping[str, Any]) -> Experiment:
     budget, method = experiment.budget, experiment.build_method()
     if method.without_warmup is not None and not budget.warmup_iterations:
         raise UserError(
-            f"warmup.iterations=0: {method.name} needs 1 or more, "
+            f"warmup.iterations=0: {experiment.method.name} needs 1 or more, "
             f"without warm-up it is {method.without_warmup}"
         )
     if method.stages()[-1].turns < 1:
@@ -184,7 +186,7 @@ def validated(tree: Mapping[str, Any]) -> Experiment:
     named = set()
     for other in experiment.against:
         name, variant = split_name(other, "against")
-        full = full_name(name, variant or default_variant(name))
+        full = file_name(full_name(name, variant or default_variant(name)))  # its folder's name
         if full in named:
             raise UserError(f"against: {other!r} is named twice")
         named.add(full)
@@ -206,9 +208,16 @@ def changed_options(experiment: Experiment) -> dict[str, Any]:
 
 
 def title(experiment: Experiment) -> str:
-    """The method as `against` would name it; a star where options differ from the variant's."""
+    """The method's name for tables; a star where its options differ from those of its variant."""
     star = "*" if changed_options(experiment) else ""
-    return full_name(experiment.method.name, experiment.method.variant) + star
+    own = full_name(experiment.method.name, experiment.method.variant)
+    return short_names([own, *experiment.against])[own] + star
+
+
+def rival_titles(experiment: Experiment, names: Iterable[str]) -> dict[str, str]:
+    """Names for tables of methods that it is compared with."""
+    own = full_name(experiment.method.name, experiment.method.variant)
+    return short_names([own, *names])
 
 
 def to_toml(experiment: Experiment) -> str:

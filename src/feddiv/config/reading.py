@@ -15,14 +15,14 @@ from feddiv.config.experiment import (
     validated,
 )
 from feddiv.config.left_out import missed, set_options
+from feddiv.core.did_you_mean import did_you_mean
 from feddiv.core.dotted import flat, merged, put
 from feddiv.core.errors import UserError
-from feddiv.core.nearest import did_you_mean
 from feddiv.data import DataOptions
 from feddiv.data.noise.noise_options import DEFAULT_RULE, keys_of_other_rules
 from feddiv.methods.registry import default_variant
 from feddiv.nets import ModelOptions
-from feddiv.presets import presets, read_toml
+from feddiv.presets import preset_names, read_toml
 
 # Choosing another of these drops the section's other options: they belong to the old choice.
 CHOICES = (
@@ -36,7 +36,7 @@ CHOICES = (
     "evaluation.name",
     "federation.name",
 )
-# But for these; another rule for noise levels drops the keys of other rules only.
+# Options that survive such a change. (noise.levels drops only the keys of the other rules.)
 KEPT = {"method.variant": ("name",), "evaluation.name": ("every",)}
 
 DEFAULTS: Mapping[str, Any] = {
@@ -108,7 +108,7 @@ def _with_less_warmup(
 ) -> Experiment:
     """For a quick try: of the source's warm-up as much as fits into the rounds that were typed.
 
-    Methods that are nothing without warm-up keep the `problem`.
+    If the method refuses so short a warm-up, the original `problem` is raised.
     """
     fits = copy.deepcopy(tree)
     put(fits, "warmup.iterations", 0)
@@ -139,8 +139,8 @@ def _tree(source: Source) -> dict[str, Any]:
 
 
 def _base(name: object) -> dict[str, Any]:
-    if not isinstance(name, str) or name not in presets():
-        known = presets()
+    known = preset_names()
+    if not isinstance(name, str) or name not in known:
         raise UserError(
             f"base={name!r} is no preset{did_you_mean(name, known)}; there are {', '.join(known)}"
         )
@@ -183,7 +183,7 @@ def _choose(tree: dict[str, Any], key: str, value: object) -> dict[str, Any]:
     tree[section] = {**kept, field: value}
     if section == "partition" and isinstance(clients := tree.setdefault("clients", {}), dict):
         if is_natural(value):
-            clients.pop("count", None)  # it was a number to deal to; now the data has it
+            clients.pop("count", None)  # how many to deal to; now the data define the clients
         elif "deal_to" in current:
             clients.setdefault("count", current["deal_to"])
     # Keys of another rule for noise levels would have no meaning: nobody misses them.

@@ -12,6 +12,10 @@ class Refused(Exception):
     """A reply that may not be merged, and why."""
 
 
+class Undeclared(Refused):
+    """One that holds something else than its kind declares: another method, or a mistake in it."""
+
+
 def check_reply(reply: Reply, kind: Kind, sent: Message, size: int) -> None:
     """Refuse a reply that lacks what its kind declares, holds anything else, or breaks its bounds.
 
@@ -22,11 +26,11 @@ def check_reply(reply: Reply, kind: Kind, sent: Message, size: int) -> None:
     for metric, entries in ((False, reply.payload), (True, reply.metrics)):
         for name, value in entries.items():
             if name not in kind.reply or kind.reply[name].metric != metric:
-                raise Refused(f"{name} was not declared")
+                raise Undeclared(f"{name} was not declared")
             _check_entry(name, value, kind.reply[name])
     for name, field in kind.reply.items():
         if not field.optional and name not in (reply.metrics if field.metric else reply.payload):
-            raise Refused(f"{name} is missing")
+            raise Undeclared(f"{name} is missing")
     _check_weights(reply.weights or {}, kind.models, sent.weights)
 
 
@@ -34,10 +38,10 @@ def _check_entry(name: str, said: object, field: Declared) -> None:
     try:
         value = np.asarray(said, np.float64)
     except (TypeError, ValueError):
-        raise Refused(f"{name} is not numeric") from None
+        raise Undeclared(f"{name} is not numeric") from None
     sizes = zip(value.shape, field.shape, strict=False)
     if value.ndim != len(field.shape) or any(w not in (None, is_) for is_, w in sizes):
-        raise Refused(f"{name} has shape {value.shape}, declared {field.shape}")
+        raise Undeclared(f"{name} has shape {value.shape}, declared {field.shape}")
     if not np.isfinite(value).all():
         raise Refused(f"{name} is not finite")
     if (value < field.low).any() or (value > field.high).any():
@@ -46,7 +50,9 @@ def _check_entry(name: str, said: object, field: Declared) -> None:
 
 def _check_weights(weights: Weights, models: Collection[str], sent: Weights) -> None:
     if weights.keys() != set(models):
-        raise Refused(f"holds the models {sorted(weights)} where {sorted(models)} were asked for")
+        raise Undeclared(
+            f"holds the models {sorted(weights)} where {sorted(models)} were asked for"
+        )
     for model, state in weights.items():
         if state.keys() != sent[model].keys():
             raise Refused(f"model {model} has other entries than were sent")

@@ -91,7 +91,8 @@ class Workspace:
         """The net of this name, holding these weights."""
         if name not in self._nets:
             shape, classes = self.dataset.input_shape, len(self.dataset.classes)
-            fresh = build_net(self.model.untrained, shape, classes, build=self._build)
+            with torch.random.fork_rng(devices=[]):  # what it draws is overwritten below
+                fresh = build_net(self.model.untrained, shape, classes, build=self._build)
             set_up(fresh, self.device, self.precision, compiled=self.compiled)
             self._nets[name] = fresh
         net = self._nets[name]

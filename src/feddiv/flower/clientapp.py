@@ -9,11 +9,21 @@ from flwr.clientapp import ClientApp
 from torch import Tensor, nn
 
 from feddiv.core.errors import UserError
+from feddiv.core.import_path import path_of
 from feddiv.flower.records import problem_records
 from feddiv.flower.site import Site, say
 from feddiv.flower.site_data import AppData, OwnData, Part, SiteData
+from feddiv.methods.contract import Method
 
-KEYS = ("data-path", "site-path", "partition-id", "num-partitions", "allow-net", "allow-noise")
+KEYS = (
+    "data-path",
+    "site-path",
+    "partition-id",
+    "num-partitions",
+    "allow-net",
+    "allow-noise",
+    "allow-method",
+)
 
 SitePath = str | Path | Callable[[Context], str | Path]
 
@@ -24,6 +34,7 @@ def client_app(
     data: Callable[[Context], Any] | None = None,
     train_transform: Callable[[Tensor], Tensor] | None = None,
     site_path: SitePath | None = None,
+    method: type[Method[Any, Any]] | None = None,
 ) -> ClientApp:
     """A ClientApp that takes part in any run of feddiv with the data that its node has.
 
@@ -31,9 +42,10 @@ def client_app(
     give `model`, which makes their net, and `data`: for a context the node's data set of numbered
     items (what the net eats, label), or a loader over one. `train_transform` changes one sample at
     random, in training only. `site_path` is the folder where the node keeps its state and its label
-    audit, or says it for a context; nodes of a simulation get folders inside it.
+    audit, or says it for a context; nodes of a simulation get folders inside it. `method` is a
+    method of the app's own that the server may run here.
     """
-    if model is None and data is None and train_transform is None and site_path is None:
+    if all(each is None for each in (model, data, train_transform, site_path, method)):
         return app_of(lambda context: site_of(context.node_config, context.run_config))
     if model is None or data is None:
         missing = "model" if model is None else "data"
@@ -42,7 +54,10 @@ def client_app(
     def site(context: Context) -> Site:
         place = _place(context.node_config)
         folder = _app_folder(context, site_path, place)
-        return Site(folder, AppData(lambda: data(context), train_transform, place), net=model)
+        holdings = AppData(lambda: data(context), train_transform, place)
+        methods = _allowed(context.node_config, "allow-method")
+        methods += () if method is None else (path_of(method),)
+        return Site(folder, holdings, net=model, methods=methods)
 
     return app_of(site)
 
@@ -90,8 +105,13 @@ def site_of(node: Mapping[str, Any], run: Mapping[str, Any]) -> Site:
     unknown = sorted(set(node) - set(KEYS))
     if unknown:
         raise UserError(f"node config {unknown[0]}: is unknown; allowed: {', '.join(KEYS)}")
-    nets, noises = _allowed(node, "allow-net"), _allowed(node, "allow-noise")
-    return Site(_folder(node, run), _holdings(node), nets=nets, noises=noises)
+    return Site(
+        _folder(node, run),
+        _holdings(node),
+        nets=_allowed(node, "allow-net"),
+        noises=_allowed(node, "allow-noise"),
+        methods=_allowed(node, "allow-method"),
+    )
 
 
 def _allowed(node: Mapping[str, Any], key: str) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from typing import Any
 from feddiv.config.sections import Flower, FlowerSimulation
 from feddiv.core.errors import TooFew, UserError
 from feddiv.core.interrupts import allowed
-from feddiv.data.noise.own import import_paths
+from feddiv.data.noise.own_noise import import_paths
 from feddiv.federation.federation import Federation
 from feddiv.runs.prepare import Prepared
 from feddiv.runs.run_folder import RunFolder
@@ -58,7 +58,7 @@ def simulated(prepared: Prepared, folder: RunFolder) -> Federation:
     options = prepared.experiment.federation
     assert isinstance(options, FlowerSimulation)
     os.environ.update({key: os.environ.get(key, value) for key, value in QUIET.items()})
-    from feddiv.flower.federation import FlowerFederation
+    from feddiv.flower.grid_federation import FlowerFederation
 
     engine = Engine(prepared, folder.path.absolute() / SITES, options)
 
@@ -77,7 +77,7 @@ def simulated(prepared: Prepared, folder: RunFolder) -> Federation:
         prepared.experiment,
         rules,
         secrets.token_hex(16),  # not a draw: it tells this run's files from other runs'
-        greeting=options.round_timeout,  # the first message starts all processes
+        hello_timeout=options.round_timeout,  # the first message starts all processes
         keyed=False,
     )
 
@@ -89,6 +89,7 @@ class Engine:
         self.sites, self.options = sites, options
         self.count = len(prepared.draw.parts)
         self.net = prepared.experiment.model.name
+        self.method = prepared.experiment.method.name
         self.noises = tuple(import_paths(prepared.experiment.noise.model_dump()))
         self.stop = sites / f".stop-{secrets.token_hex(8)}"
         self._grid: Any = None
@@ -119,12 +120,13 @@ class Engine:
         from feddiv.flower.site import Site
         from feddiv.flower.site_data import Part
 
-        sites, nets, noises, stop = self.sites, (self.net,), self.noises, self.stop
+        sites, nets, stop = self.sites, (self.net,), self.stop
+        noises, methods = self.noises, (self.method,)
 
         def site(context: Context) -> Site:
             heed(stop)
             place = int(context.node_config["partition-id"])
-            return Site(sites / str(place), Part(place), nets=nets, noises=noises)
+            return Site(sites / str(place), Part(place), nets=nets, noises=noises, methods=methods)
 
         server = ServerApp()
 

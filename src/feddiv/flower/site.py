@@ -16,14 +16,15 @@ from torch import nn
 from feddiv.config.experiment import Experiment, validated
 from feddiv.core.errors import Diverged, UserError
 from feddiv.core.files import write_bytes, write_text
+from feddiv.core.import_path import is_import_path
 from feddiv.core.randomness import Streams
 from feddiv.data.classes import UnknownClass
-from feddiv.data.noise.own import import_paths
+from feddiv.data.noise.own_noise import import_paths
 from feddiv.federation.client_memory import MemoryRecords
 from feddiv.federation.reply_check import Refused
 from feddiv.federation.visit import make_visit
 from feddiv.federation.workspace import Workspace
-from feddiv.flower.federation import ASSESS, HELLO
+from feddiv.flower.grid_federation import ASSESS, HELLO
 from feddiv.flower.records import (
     SOFTWARE,
     SiteTask,
@@ -49,9 +50,10 @@ SUSPECT = 0.5  # p(clean) below which a label is an issue
 class Site:
     """Where a site keeps what is its own, and how it comes by its data.
 
-    `net` builds the net of somebody's own Flower app; otherwise the run's `model.name` says it, and
-    a net from a module is built only if it is among `nets`, which the site has allowed. So is noise
-    from a module, which a trial draws, only if it is among `noises`.
+    `net` builds the net of somebody's own Flower app; otherwise the run's `model.name` says it.
+    Code that the server names is run only if the site has allowed it: a net from a module if it is
+    among `nets`, a method if it is among `methods`, noise, which a trial draws, if it is among
+    `noises`.
     """
 
     folder: Path
@@ -59,6 +61,7 @@ class Site:
     net: Callable[[], nn.Module] | None = None
     nets: tuple[str, ...] = ()
     noises: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
 
     def answer(self, records: RecordDict) -> RecordDict:
         """What the site says to a message; if it cannot do what is asked, why."""
@@ -133,14 +136,23 @@ class Site:
                     f"noise.name={path}: this site imports no noise from a module that it has not "
                     'allowed; allow it by allow-noise="package.module:Class" in its node config'
                 )
-        experiment = validated(tree)
+        self._check_method(tree.get("method"))  # the same
+        experiment = validated({**tree, "against": ()})  # a site runs one method
         name = experiment.model.name
-        if self.net is None and ":" in name and name not in self.nets:
+        if self.net is None and is_import_path(name) and name not in self.nets:
             raise UserError(
                 f"model.name={name}: this site builds no net from a module that it has not "
                 'allowed; allow it by allow-net="package.module:factory" in its node config'
             )
         return experiment
+
+    def _check_method(self, section: object) -> None:
+        name = str(section.get("name")) if isinstance(section, dict) else ""
+        if is_import_path(name) and name not in self.methods:
+            raise UserError(
+                f"method.name={name}: this site runs no method from a module that it has not "
+                'allowed; allow it by allow-method="package.module:Class" in its node config'
+            )
 
 
 def say(line: str) -> None:
@@ -193,7 +205,9 @@ class SiteMemory:
 
 
 def _audited(folders: Collection[Path], loaded: Held, opinions: list[Assessment]) -> Reply:
-    """Write the label audit; only counts of it are answered, of the truth in a trial only.
+    """Write the label audit here; the reply holds counts only.
+
+    How many labels are truly wrong is counted in a trial only.
 
     The opinions are of the samples that the client trains on, then of those it keeps out.
     """

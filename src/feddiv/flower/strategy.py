@@ -17,16 +17,18 @@ from feddiv.config.reading import Overrides, load_experiment, parsed
 from feddiv.core.arrays import StateDict, Weights
 from feddiv.core.errors import UserError
 from feddiv.core.files import Unreadable, load_tensors, save_tensors
+from feddiv.core.import_path import path_of
 from feddiv.core.randomness import Streams
 from feddiv.federation.federation import Federation
 from feddiv.flower.serverapp import Lines, on_grid
+from feddiv.methods.contract import Method
 from feddiv.runs.evaluate import HeldOutEvaluation
-from feddiv.runs.experiment import resume_experiment, run_experiment
 from feddiv.runs.loop import Record
 from feddiv.runs.model import by_model
 from feddiv.runs.prepare import Prepared
 from feddiv.runs.run import Carrier, Run
 from feddiv.runs.run_folder import RunFolder
+from feddiv.runs.start_and_resume import resume_experiment, run_experiment
 
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 HEAD = ("turn", "round", "stage")
@@ -38,16 +40,17 @@ USUAL: Mapping[str, Any] = {"clients.fraction": 1.0, "evaluation.name": "held_ou
 class Strategy(flower.Strategy):
     """A method ("feddiv", "fedcorr", "feddiv-paper", …) for a Flower app with its own net and data.
 
-    `model` makes the app's net, `classes` names the classes in order or is their number,
-    `input_shape` is that of one sample as the net gets it. A run begins when `sites` nodes are
-    there. `settings` are feddiv's, by dotted keys: {"train.lr": 0.01, "warmup.iterations": 2}.
-    `out` is the folder of the run, with its journals and models; without it nothing is kept. With
-    `resume` the run in it goes on from its last checkpoint.
+    `method` may also be a class of the app's own; its `client_app` is given the same. `model` makes
+    the app's net, `classes` names the classes in order or is their number, `input_shape` is that of
+    one sample as the net gets it. A run begins when `sites` nodes are there. `settings` are
+    feddiv's, by dotted keys: {"train.lr": 0.01, "warmup.iterations": 2}. `out` is the folder of the
+    run, with its journals and models; without it nothing is kept. With `resume` the run in it goes
+    on from its last checkpoint.
     """
 
     def __init__(
         self,
-        method: str = "feddiv",
+        method: str | type[Method[Any, Any]] = "feddiv",
         *,
         model: Callable[[], nn.Module],
         classes: Sequence[str] | int,
@@ -58,7 +61,8 @@ class Strategy(flower.Strategy):
         resume: bool = False,
     ) -> None:
         names = [str(n) for n in range(classes)] if isinstance(classes, int) else list(classes)
-        self.method, self.model = method, model
+        self.method = method if isinstance(method, str) else path_of(method)
+        self.model = model
         self.out, self.resume = None if out is None else Path(out).expanduser(), resume
         if resume and out is None:
             raise UserError("resume=True: out= has to name the folder of the run to go on with")
@@ -75,8 +79,8 @@ class Strategy(flower.Strategy):
             "model.name": _name(model),
             "against": (),
         }
-        if self.settings.setdefault("method.name", method) != method:
-            raise UserError(f"method.name={self.settings['method.name']}: it is {method} here")
+        if self.settings.setdefault("method.name", self.method) != self.method:
+            raise UserError(f"method.name={self.settings['method.name']}: it is {self.method} here")
 
     def start(
         self,
@@ -246,5 +250,4 @@ def _check_fits(initial: StateDict, fresh: StateDict) -> None:
 
 def _name(model: Callable[[], nn.Module]) -> str:
     """What to call somebody's own net: where it comes from."""
-    kind = model if hasattr(model, "__qualname__") else type(model)
-    return f"{kind.__module__}:{kind.__qualname__}"
+    return path_of(model if hasattr(model, "__qualname__") else type(model))

@@ -11,7 +11,6 @@ labels, n_k = its size, N = the sum of all n_k, alpha = `alpha`, lambda = N * `r
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -46,7 +45,7 @@ LOSS = {"loss": Declared((), low=0.0, high=2 * float(np.finfo(np.float32).max), 
 class ArflAutoOptions(MethodOptions):
     """How much the weights are held to the clients' sizes; large values make it FedAvg."""
 
-    name: Literal["arfl_auto"] = "arfl_auto"
+    name: str = "arfl_auto"
     regularisation: float = Field(1.0, gt=0)  # lambda / N
 
 

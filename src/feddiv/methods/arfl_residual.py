@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 import torch
@@ -38,7 +37,7 @@ VARIANCE = "running_var"  # how torch's normalisation layers name it
 class ArflResidualOptions(MethodOptions):
     """Nothing to choose: the constants are the authors'."""
 
-    name: Literal["arfl_residual"] = "arfl_residual"
+    name: str = "arfl_residual"
 
 
 class ArflResidual(Averaging[None]):

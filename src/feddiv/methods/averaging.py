@@ -17,6 +17,7 @@ from feddiv.methods.contract import (
     Moment,
     Payload,
     Replies,
+    Reply,
 )
 
 M = TypeVar("M")
@@ -31,7 +32,7 @@ class AveragingState:
 
 
 class Averaging(Method[AveragingState, M]):
-    """One exchange a round with a fraction of the clients, then the n_k-weighted mean."""
+    """One exchange a round with a fraction of the clients, then the mean, weighted by `amount`."""
 
     payload_names: ClassVar[tuple[str, ...]] = ()  # of what `payload` gives
 
@@ -53,9 +54,13 @@ class Averaging(Method[AveragingState, M]):
         return {}
 
     def merge(self, state: AveragingState, exchange: Exchange, replies: Replies) -> AveragingState:
-        """The n_k-weighted mean."""
-        mean = mean_of(replies)
+        """The weighted mean of the models that came."""
+        mean = mean_of(replies, self.amount)
         return replace(state, net=mean["net"]) if mean else state
+
+    def amount(self, reply: Reply) -> float:
+        """How much a reply counts in the mean: by default its n_k."""
+        return reply.samples
 
     def weights(self, state: AveragingState) -> Weights:
         """The one global model."""
@@ -66,10 +71,12 @@ class Averaging(Method[AveragingState, M]):
         return {"train": Kind(DIVERGENCE, message=self.payload_names)}
 
 
-def mean_of(replies: Replies) -> Weights | None:
-    """The n_k-weighted mean of the models that came; None where none did."""
+def mean_of(
+    replies: Replies, amount: Callable[[Reply], float] = lambda reply: reply.samples
+) -> Weights | None:
+    """The mean of the models that came, by default weighted by n_k; None where none did."""
     total = RunningMean()
     for reply in replies:
         if reply.weights is not None:
-            total.add(reply.weights, reply.samples)
+            total.add(reply.weights, amount(reply))
     return total.mean()

@@ -1,7 +1,7 @@
 """FedAvg: average what clients learn from their given labels (McMahan et al., AISTATS 2017)."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from feddiv.core.randomness import Streams
 from feddiv.learning.train import MixUp, cross_entropy, everything, train
@@ -13,7 +13,7 @@ from feddiv.methods.contract import Client, Message, MethodOptions, Variant, Vis
 class FedAvgOptions(MethodOptions):
     """Plain federated averaging, with MixUp if wanted."""
 
-    name: Literal["fedavg"] = "fedavg"
+    name: str = "fedavg"
     mixup: bool = False  # train on mixed pairs of samples
 
 

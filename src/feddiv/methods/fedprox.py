@@ -6,8 +6,6 @@ mu = `mu`.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from pydantic import Field
 
@@ -26,7 +24,7 @@ class FedProxOptions(MethodOptions):
     Others take 0.1 or 0.01; 0 is refused, as that is FedAvg.
     """
 
-    name: Literal["fedprox"] = "fedprox"
+    name: str = "fedprox"
     mu: float = Field(1.0, gt=0)  # weight of half the squared distance to the received weights
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -56,7 +56,7 @@ TINY = 1e-12  # where nobody is reliable, all count the same
 class FedRNOptions(MethodOptions):
     """FedRN's own options: those of the released run script, but for the length of warm-up."""
 
-    name: Literal["fedrn"] = "fedrn"
+    name: str = "fedrn"
     warmup_share: float = Field(0.1, ge=0, lt=1)  # of the rounds, on all given labels
     neighbours: int = Field(2, ge=0)  # v
     expertise_weight: float = Field(0.6, ge=0, le=1)  # a; similarity has the rest

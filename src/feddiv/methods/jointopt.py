@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,7 @@ Array32 = npt.NDArray[np.float32]
 class JointOptOptions(MethodOptions):
     """JointOpt's options."""
 
-    name: Literal["jointopt"] = "jointopt"
+    name: str = "jointopt"
     prior_weight: float = Field(1.2, ge=0)  # of KL(uniform || mean prediction of a batch)
     entropy_weight: float = Field(0.8, ge=0)  # of the entropy of predictions
     window: int = Field(10, ge=1)  # epochs whose outputs make a label

@@ -1,10 +1,16 @@
-"""The methods there are, by name. A variant has a name too: METHOD-VARIANT, as feddiv-paper."""
+"""The methods there are, by name, and others by import path.
 
-from collections.abc import Mapping
+A variant has a name too, METHOD-VARIANT: feddiv-paper, package.module:Class-variant.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from feddiv.core.did_you_mean import did_you_mean
 from feddiv.core.errors import UserError
-from feddiv.core.nearest import did_you_mean
+from feddiv.core.import_path import is_import_path
 from feddiv.methods.arfl_auto import ArflAuto
 from feddiv.methods.arfl_residual import ArflResidual
 from feddiv.methods.contract import Method
@@ -15,6 +21,7 @@ from feddiv.methods.feddiv.feddiv import FedDiv
 from feddiv.methods.fedprox import FedProx
 from feddiv.methods.fedrn import FedRN
 from feddiv.methods.jointopt import JointOpt
+from feddiv.methods.own import import_method
 from feddiv.methods.rofl.rofl import RoFL
 
 METHODS: dict[str, type[Method[Any, Any]]] = {
@@ -34,10 +41,12 @@ METHODS: dict[str, type[Method[Any, Any]]] = {
 }
 
 
-def method_class(name: str) -> type[Method[Any, Any]]:
-    """The method of this name."""
+def method_class(name: str, key: str = "method.name") -> type[Method[Any, Any]]:
+    """The method of this name or import path; `key` is where it was named, for errors."""
+    if is_import_path(name):
+        return import_method(name, key)
     if name not in METHODS:
-        raise _unknown(name, "method.name")
+        raise _unknown(name, key)
     return METHODS[name]
 
 
@@ -45,7 +54,7 @@ def _unknown(name: str, key: str) -> UserError:
     names = [each for method in METHODS for each in names_of(method)]
     return UserError(
         f"{key}: {name!r} is unknown{did_you_mean(name, names)}; there are {', '.join(METHODS)} "
-        "(and variants: feddiv list methods)"
+        "(and variants: feddiv list methods), and import paths 'package.module:Class'"
     )
 
 
@@ -54,12 +63,15 @@ def split_name(full: str, key: str = "method.name") -> tuple[str, str | None]:
 
     `key` is where the name was read, for the error of one that there is not.
     """
-    name, dash, variant = full.partition("-")
-    if ":" in full:
+    module, colon, last = full.rpartition(":")
+    if module in METHODS:
         raise UserError(f"{key}: {full!r} is spelt with a dash, {full.replace(':', '-')!r}")
-    if name not in METHODS:
+    last, dash, variant = last.partition("-")
+    name = f"{module}{colon}{last}"
+    if not colon and name not in METHODS:
         raise _unknown(full, key)
-    if dash and variant not in METHODS[name].variants:
+    variants = method_class(name, key).variants
+    if dash and variant not in variants:
         known = names_of(name)
         raise UserError(
             f"{key}: {full!r} is unknown{did_you_mean(full, known)}; "
@@ -71,6 +83,18 @@ def split_name(full: str, key: str = "method.name") -> tuple[str, str | None]:
 def full_name(name: str, variant: str) -> str:
     """What a variant is called; the default one is called as the method."""
     return name if variant == default_variant(name) else f"{name}-{variant}"
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """For tables: an import path by its class alone, where no other of these is called so."""
+    short = {name: name.rpartition(":")[2] for name in names}
+    counts = Counter(short.values())
+    return {name: last if counts[last] == 1 else name for name, last in short.items()}
+
+
+def file_name(full: str) -> str:
+    """The name for folders: an import path has a colon, which not every file system takes."""
+    return re.sub(r"[^\w.-]", ".", full)
 
 
 def names_of(name: str) -> tuple[str, ...]:

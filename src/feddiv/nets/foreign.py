@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from feddiv.core.errors import UserError, in_one_line
-from feddiv.core.import_path import NotFound, import_from
+from feddiv.core.import_path import import_for
 from feddiv.nets.net import Net, NetBuild
 
 
@@ -35,10 +35,7 @@ def import_net(path: str) -> NetBuild:
 
 def import_factory(path: str) -> Callable[..., object]:
     """The callable at "package.module:factory"."""
-    try:
-        found = import_from(path, "package.module:factory")
-    except NotFound as problem:
-        raise UserError(f"model.name={path!r}: {problem}") from problem
+    found = import_for("model.name", path, "package.module:factory")
     if not callable(found):
         name = path.partition(":")[2]
         raise UserError(

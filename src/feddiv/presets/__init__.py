@@ -5,19 +5,25 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from feddiv.core.did_you_mean import did_you_mean
 from feddiv.core.errors import UserError
-from feddiv.core.nearest import did_you_mean
 
 
 def presets() -> dict[str, str]:
     """Preset names and their descriptions."""
-    files = sorted(_preset_folder().iterdir(), key=lambda file: file.name)
-    trees = {
-        file.name.removesuffix(".toml"): tomllib.loads(file.read_text(encoding="utf-8"))
-        for file in files
-        if file.name.endswith(".toml")
-    }
+    trees = {name: tomllib.loads(_preset(name)) for name in preset_names()}
     return {name: tree.get("description", "") for name, tree in trees.items()}
+
+
+def preset_names() -> list[str]:
+    """The presets there are."""
+    names = [file.name for file in _preset_folder().iterdir()]
+    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
+
+
+def _preset(name: str) -> str:
+    text: str = (_preset_folder() / f"{name}.toml").read_text(encoding="utf-8")
+    return text
 
 
 def _preset_folder() -> Any:
@@ -26,19 +32,18 @@ def _preset_folder() -> Any:
 
 def read_toml(source: str | Path) -> dict[str, Any]:
     """The tree of a preset or of a file."""
-    path = Path(source)
-    if source in presets():
-        text = (_preset_folder() / f"{source}.toml").read_text(encoding="utf-8")
+    path, known = Path(source), preset_names()
+    if source in known:
+        text = _preset(str(source))
     elif path.suffix == ".toml" or path.exists():
         try:
             text = path.read_text(encoding="utf-8")
         except OSError as error:
-            hint = did_you_mean(path.stem, presets()) if not path.exists() else ""
+            hint = did_you_mean(path.stem, known) if not path.exists() else ""
             raise UserError(f"config file {path}: {error.strerror or error}{hint}") from None
         except UnicodeDecodeError as error:
             raise UserError(f"config file {path} is not TOML: {error}") from None
     else:
-        known = presets()
         files = [file.name for file in Path().glob("*.toml")]
         raise UserError(
             f"{str(source)!r} is no file and no preset{did_you_mean(source, [*known, *files])}; "

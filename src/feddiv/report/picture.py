@@ -13,11 +13,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from feddiv.config.experiment import title
 from feddiv.core.arrays import Array
 from feddiv.core.files import write_bytes
 from feddiv.learning.gaussian_mixture import Mixture
 from feddiv.methods.feddiv.filter import FilterOptions, NoiseFilter
+from feddiv.runs.results import titled
 from feddiv.runs.run import Run
 from feddiv.runs.run_folder import PICTURE
 
@@ -113,9 +113,10 @@ def draw_accuracy(axes: Axes, run: Run) -> None:
     else:
         heading = f"Accuracy on {'held-out' if held_out else 'test'} samples by round"
         _dress(axes, heading, "communication round", "against given labels (dashed: believed)")
-    for place, (name, rival) in enumerate(run.against.items()):
+    (own, _), *rivals = titled(run).items()
+    for place, (name, rival) in enumerate(rivals):
         _line(axes, name, rival, color=RIVALS[place % len(RIVALS)], linewidth=1.3)
-    _line(axes, title(run.experiment), run, color=BLUE, linewidth=2.2)
+    _line(axes, own, run, color=BLUE, linewidth=2.2)
 
     rounds = run.rounds_spent
     warm = [line["round"] for line in run.rounds if line["stage"] == "warmup"]

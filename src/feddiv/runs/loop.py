@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from feddiv.core.arrays import Weights
-from feddiv.core.errors import Diverged
+from feddiv.core.errors import Diverged, UserError
 from feddiv.core.randomness import Streams
 from feddiv.federation.federation import Absence, Federation
-from feddiv.federation.reply_check import Refused, check_reply
+from feddiv.federation.reply_check import Refused, Undeclared, check_reply
 from feddiv.federation.traffic import message_bytes, reply_bytes
 from feddiv.methods.contract import (
     Exchange,
@@ -64,6 +64,16 @@ class Cut:
     attempt: int = 0  # how often the turn was begun before and given up
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """A reply that was not taken, and why; `declared` unless its kind declares something else."""
+
+    client: int
+    kind: str
+    why: str
+    declared: bool
+
+
 @dataclass
 class CheckedReplies:
     """The replies of one exchange: taken one by one from `visits`, checked, counted, recorded."""
@@ -74,7 +84,7 @@ class CheckedReplies:
     visits: Iterator[Visit[Any] | Absence]
     record: Callable[[Record], None]
     missing: list[int] = field(default_factory=list)
-    refusals: list[str] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
     bytes_up: int = 0
     bytes_down: int = 0
@@ -95,7 +105,8 @@ class CheckedReplies:
             except Refused as reason:
                 why = self.federation.refuse(reply.client, str(reason))
                 self.record({"client": reply.client, "kind": kind, "refused": why})
-                self.refusals.append(f"client {reply.client}: {why}")
+                declared = not isinstance(reason, Undeclared)
+                self.refusals.append(Refusal(reply.client, kind, why, declared))
                 continue
             answered.add(reply.client)
             self.federation.accept(reply.client, visit.memory)
@@ -141,8 +152,10 @@ class Loop:
                 method.begin(lambda name: federation.make_model(name, rng), facts, rng.at(round=0))
             )
         self.cut = start
-        self.consistent = True  # not so only while cut and memories move on, which is one step
-        self._refusals: list[str] = []  # of the turn that is under way
+        # False while the clients' memories have moved on and `cut` has not yet: a checkpoint
+        # that was written then would not fit together.
+        self.consistent = True
+        self._refusals: list[Refusal] = []  # of the turn that is under way
 
     @property
     def state(self) -> Any:
@@ -181,7 +194,7 @@ class Loop:
             self.federation.regroup(failures)
         tallies, seconds = self.cut.tallies, self.cut.seconds
         if tallies and not any(tally.visits for tally in tallies):
-            raise Diverged(self._unusable(turn))
+            raise self._unusable(turn)
         started = time.perf_counter()
         weights = self.method.weights(self.state)
         measures = self.evaluation.nothing()
@@ -202,27 +215,39 @@ class Loop:
             "evaluation_seconds": time.perf_counter() - started,
         }
         self.on_round(line, weights)
-        self.federation.mark()
+        self.consistent = False
+        self.federation.mark()  # what `save` writes from now on
         self._cut(Cut(self.state, turn.number + 1))
 
-    def _unusable(self, turn: Turn) -> str:
+    def _unusable(self, turn: Turn) -> Exception:
         """Why a turn brought nothing; numbers that are not finite mean steps that are too large."""
-        why = self._refusals[0] if self._refusals else "nobody answered"
-        others = len(self._refusals) - 1
-        more = f" ({others} more in clients.jsonl)" if others > 0 else ""
-        hint = ": try a smaller train.lr" if why.endswith("is not finite") else ""
-        return f"no reply of turn {turn.number} could be used; {why}{more}{hint}"
+        refusals = self._refusals
+        if not refusals:
+            return Diverged(f"no reply of turn {turn.number} could be used; nobody answered")
+        first, others = refusals[0], len(refusals) - 1
+        why = f"client {first.client}: {first.why}"
+        if not any(refusal.declared for refusal in refusals):
+            more = f" (and {others} more)" if others else ""
+            return UserError(
+                f"method.name={self.method.options.name}: replies to {first.kind!r} are not what "
+                f"kinds() declares; {why}{more}"
+            )
+        more = f" ({others} more in clients.jsonl)" if others else ""
+        hint = ": try a smaller train.lr" if first.why.endswith("is not finite") else ""
+        return Diverged(f"no reply of turn {turn.number} could be used; {why}{more}{hint}")
 
     def _welcome(self) -> None:
         """Clients that have joined take part from the next turn on."""
         if sizes := self.federation.newcomers():
+            self.consistent = False
             self.federation.mark()
             self._cut(replace(self.cut, state=self.method.joined(self.cut.state, sizes)))
 
     def _enough(self, *, over: bool = False) -> bool:
         """Whether enough clients have answered in this turn, so far or now that it is over.
 
-        Exchanges with one client, a hand-over's, are judged together at the end.
+        In a hand-over each exchange asks one client only: these are counted together when the
+        turn is over.
         """
         tallies = self.cut.tallies
         counts = [(len(tally.visits), tally.asked) for tally in tallies if tally.asked > 1]
@@ -237,7 +262,8 @@ class Loop:
     def _exchange(self, turn: Turn, *, cut_here: bool) -> bool:
         """The next exchange of the turn; False when there is none.
 
-        Where a turn may be given up, a run can be cut at its beginning only and not here.
+        `cut_here` says whether a checkpoint may be written after it: not where a turn may have to
+        be repeated from its beginning.
         """
         started, cut = time.perf_counter(), self.cut
         moment = Moment(turn.moment.stage, turn.moment.turn, len(cut.tallies))
@@ -270,7 +296,7 @@ class Loop:
         return True
 
     def _cut(self, cut: Cut) -> None:
-        self.cut = cut
+        self.cut, self.consistent = cut, True
         self.on_cut(cut)
 
     def _note(self, turn: Turn, line: Record) -> None:
@@ -278,6 +304,6 @@ class Loop:
 
 
 def _head(turn: Turn) -> Record:
-    number = float(np.round(turn.round, 6))
-    whole = int(number) if number.is_integer() else number
-    return {"turn": turn.number, "round": whole, "stage": turn.moment.stage}
+    spent = float(np.round(turn.round, 6))
+    rounds = int(spent) if spent.is_integer() else spent  # 3 and not 3.0
+    return {"turn": turn.number, "round": rounds, "stage": turn.moment.stage}

@@ -17,7 +17,7 @@ from feddiv.data import Augment, Transform
 from feddiv.data.transform import AsTheyAre
 from feddiv.learning.predict import CHUNK
 from feddiv.learning.train import TrainOptions
-from feddiv.methods.contract import Budget
+from feddiv.methods.contract import Budget, Method
 from feddiv.methods.registry import method_class
 from feddiv.nets import ModelOptions
 from feddiv.nets.build import build_net
@@ -61,14 +61,14 @@ class TrainedModel:
     that: float [N, ...]. One sample gives a result of length 1.
     """
 
-    def __init__(self, card: ModelCard, nets: dict[str, nn.Module]) -> None:
+    def __init__(
+        self, card: ModelCard, nets: dict[str, nn.Module], method: Method[Any, Any]
+    ) -> None:
         self.card, self.classes, self.nets = card, card.classes, nets
         self._transform = (
             AsTheyAre() if card.as_they_are else Transform(card.mean, card.std, Augment())
         )
-        kind = method_class(card.method["name"])
-        options = kind.Options.model_validate(card.method)
-        self._method = kind(options, TrainOptions(), Budget(1, 1.0, 0))
+        self._method = method
 
     @torch.no_grad()
     def predict_proba(self, inputs: Inputs) -> npt.NDArray[np.float64]:
@@ -129,12 +129,15 @@ def load_model(path: str | Path) -> TrainedModel:
 
 
 def _built(fields: dict[str, Any], tensors: StateDict) -> TrainedModel:
+    """The one place where code that a header names is imported: a net's and a method's."""
     lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
     card = ModelCard(**(fields | lists))
+    kind = method_class(card.method["name"])
+    method = kind(kind.Options.model_validate(card.method), TrainOptions(), Budget(1, 1.0, 0))
     nets: dict[str, nn.Module] = {}
     for model, state in sorted(by_model(tensors).items()):
         options = ModelOptions(name=card.net, stem=card.stem)
         net = build_net(options, card.input_shape, len(card.classes))
         net.load_state_dict(state)
         nets[model] = net.eval()
-    return TrainedModel(card, nets)
+    return TrainedModel(card, nets, method)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from feddiv.config.experiment import title
+from feddiv.config.experiment import rival_titles, title
 from feddiv.config.sections import HeldOut
 from feddiv.core.terminal import duration, shown
 from feddiv.runs.run_folder import PICTURE
@@ -52,12 +52,16 @@ class Results:
             columns=(
                 "method", "last ten", "best", "last", *believed, "filter F1", "flagged", "time",
             ),
-            rows=(
-                (title(run.experiment), *_cells(run, believed)),
-                *((name, *_cells(rival, believed)) for name, rival in run.against.items()),
-            ),
+            rows=tuple((name, *_cells(each, believed)) for name, each in titled(run).items()),
             notes=HELD_OUT if held_out else DOUBTFUL if believed else CENTRAL,
         )  # fmt: skip
+
+
+def titled(run: "Run") -> dict[str, "Run"]:
+    """The run and then its rivals, by their names for tables."""
+    names = rival_titles(run.experiment, run.against)
+    rivals = {names[name]: rival for name, rival in run.against.items()}
+    return {title(run.experiment): run, **rivals}
 
 
 def in_one_line(run: "Run") -> str:

@@ -106,8 +106,10 @@ def execute(
             loop.run()
             message, end = method.assessment(loop.state), loop.rng.at(round=loop.cut.turn)
             ending = Closing.of(prepared.draw, federation.assess(message, end))
-        except BaseException:
-            if loop.consistent:
+        except BaseException as problem:
+            # An error of the user in the first turn leaves nothing to go on with.
+            impossible = isinstance(problem, UserError) and loop.cut.turn == 1
+            if loop.consistent and not impossible:
                 with suppress(OSError):  # what went wrong first is what matters
                     recorder.save()
             raise

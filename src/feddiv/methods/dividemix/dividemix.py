@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import torch
@@ -47,7 +46,7 @@ PAIR = ("a", "b")
 class DivideMixOptions(MethodOptions):
     """DivideMix's own options: the paper's for CIFAR-10, but warm-up and ramp count rounds."""
 
-    name: Literal["dividemix"] = "dividemix"
+    name: str = "dividemix"
     warmup_share: float = Field(0.1, ge=0, lt=1)  # of the rounds, on all given labels
     clean_above: float = Field(0.5, ge=0, lt=1)  # tau: labels that are trusted more are kept
     unlabelled_weight: float = Field(25.0, ge=0)  # lambda_u at the end of its ramp

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import torch
@@ -51,7 +50,7 @@ from feddiv.methods.fedcorr.lid import CAP, FEWEST, intrinsic_dimensions
 class FedCorrOptions(MethodOptions):
     """FedCorr's own options; the defaults are those of the released commands for CIFAR-10."""
 
-    name: Literal["fedcorr"] = "fedcorr"
+    name: str = "fedcorr"
     # T2 / (T2 + T3); T1 is warmup.iterations.
     finetune_share: float = Field(500 / 950, ge=0, lt=1)
     neighbours: int = Field(20, ge=2)  # k of the LID

@@ -32,7 +32,7 @@ class VisitOptions(Options):
 class FedDivOptions(MethodOptions):
     """FedDiv's own options; the defaults are the variant `plus`."""
 
-    name: Literal["feddiv"] = "feddiv"
+    name: str = "feddiv"
     variant: str = "plus"
     filter: FilterOptions = FilterOptions()
     relabel: RelabelOptions = RelabelOptions()

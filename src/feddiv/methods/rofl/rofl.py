@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 class RoFLOptions(MethodOptions):
     """RoFL's options; shares are of the budget's rounds."""
 
-    name: Literal["rofl"] = "rofl"
+    name: str = "rofl"
     forget_rate: float = Field(0.2, ge=0, le=1)  # of a batch, once the ramp is over
     forget_ramp: int = Field(10, ge=0)  # rounds in which it rises from 0
     trusted_after: float = Field(0.1, ge=0, le=1)  # share of rounds until pseudo-labels count

@@ -6,13 +6,19 @@ from pathlib import Path
 
 from torch import nn
 
-from feddiv.config.experiment import Experiment, changed_options, title, validated
+from feddiv.config.experiment import (
+    Experiment,
+    changed_options,
+    rival_titles,
+    title,
+    validated,
+)
 from feddiv.config.reading import load_experiment
 from feddiv.core.arrays import Weights
 from feddiv.core.dotted import flat
 from feddiv.core.errors import TooFew, UserError
 from feddiv.data import DataWatcher, Draw, Loaded
-from feddiv.methods.registry import full_name
+from feddiv.methods.registry import file_name, full_name
 from feddiv.runs.clients import as_settled
 from feddiv.runs.extension import check_rounds, extend, newest_checkpoint, rounds_asked
 from feddiv.runs.loop import Record
@@ -20,6 +26,7 @@ from feddiv.runs.prepare import Prepared, fitted, prepare
 from feddiv.runs.run import Carrier, Run, execute, finished_run
 from feddiv.runs.run_folder import RunFolder
 
+AGAINST = "against"  # in an experiment's folder: those of the methods it is compared with
 PATIENCE = ("federation.", "checkpoint.", "description")  # what may change when a run goes on
 
 
@@ -66,7 +73,10 @@ def run_experiment(
     """
     main = prepare(experiment, watcher=watcher, brought=brought, net=net)
     rivals = {
-        name: (fitted(rival, main.dataset, main.draw, net=net), folder.inside("against", name))
+        name: (
+            fitted(rival, main.dataset, main.draw, net=net),
+            folder.inside(AGAINST, file_name(name)),
+        )
         for name, rival in rivals_of(main.experiment).items()
     }
     changed = ", ".join(
@@ -77,7 +87,10 @@ def run_experiment(
             watcher.note(f"against: {name!r} is the run itself, with {changed}; it is run once")
     watcher.opens(folder.path)
     run = _started(title(experiment), main, folder, watcher, carrier)
-    against = {name: _started(name, *rival, watcher, carrier) for name, rival in rivals.items()}
+    called = rival_titles(experiment, rivals)
+    against = {
+        name: _started(called[name], *rival, watcher, carrier) for name, rival in rivals.items()
+    }
     return replace(run, against=against)
 
 
@@ -108,17 +121,18 @@ def resume_experiment(
         if brought is not None and experiment.data.source != "python":
             raise UserError(f"{path}: loads its own data ({experiment.data.source}); give none")
         prepared = prepare(experiment, Draw.load(path / "draw.npz"), watcher, brought, net)
-        others = path / "against"
+        others = path / AGAINST
         rivals = {
             name: fitted(rival, prepared.dataset, prepared.draw, begun=True, net=net)
             for name, rival in rivals_of(experiment, others).items()
         }
         check_rounds(prepared, path, watcher.refused)
         for name, rival in rivals.items():
-            check_rounds(rival, others / name, watcher.refused)
+            check_rounds(rival, others / file_name(name), watcher.refused)
         run = _resumed(title(experiment), prepared, folder, watcher, carrier)
+        called = rival_titles(experiment, rivals)
         against = {
-            name: _taken_up(name, rival, others / name, watcher, carrier)
+            name: _taken_up(called[name], rival, others / file_name(name), watcher, carrier)
             for name, rival in rivals.items()
         }
     finally:
@@ -172,7 +186,7 @@ def rivals_of(experiment: Experiment, begun: Path | None = None) -> dict[str, Ex
         name: rival
         for name, rival in rivals.items()
         if _variant(rival) != _variant(experiment)
-        or (begun is not None and (begun / name / "config.toml").is_file())
+        or (begun is not None and (begun / file_name(name) / "config.toml").is_file())
     }
 
 

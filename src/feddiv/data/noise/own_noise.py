@@ -3,23 +3,17 @@
 from collections.abc import Mapping
 
 from feddiv.core.errors import UserError
-from feddiv.core.import_path import NotFound, import_from, is_import_path
+from feddiv.core.import_path import import_for, is_import_path, why_not_of
 from feddiv.data.noise.noise_options import NoiseOptions
 
-BASE = "feddiv.data.noise.NoiseOptions"
+BASE = "noise: derive it from feddiv.data.noise.NoiseOptions"
 
 
 def import_noise(path: str, key: str = "noise.name") -> type[NoiseOptions]:
     """The class of noise at this import path; `key` is where the path was read."""
-    try:
-        found = import_from(path, "package.module:Class")
-    except NotFound as problem:
-        raise UserError(f"{key}={path!r}: {problem}") from problem
-    if not isinstance(found, type) or not issubclass(found, NoiseOptions):
-        raise UserError(f"{key}={path!r}: is no class of noise; it has to be one of {BASE}")
-    if found.__abstractmethods__:
-        missing = ", ".join(sorted(found.__abstractmethods__))
-        raise UserError(f"{key}={path!r}: the class has to define {missing}")
+    found: type[NoiseOptions] = import_for(key, path, "package.module:Class")
+    if reason := why_not_of(found, NoiseOptions, BASE):
+        raise UserError(f"{key}={path!r}: {reason}")
     return found
 
 
