@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import feddiv
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.core.arrays import Array, Weights
 from feddiv.data import Dataset, Draw
 from feddiv.data.test_split import hold_out
