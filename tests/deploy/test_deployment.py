@@ -147,6 +147,23 @@ def test_the_scripts_switch_off_what_needs_a_network(made):
             assert f"export {switch}\n" in text
 
 
+def test_a_site_allows_a_method_and_a_net_by_name(made, tmp_path):
+    said = tmp_path / "said"
+    for name in ("flower-supernode", "flower-superexec"):
+        (tmp_path / name).write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {said}\n')
+        (tmp_path / name).chmod(0o700)
+    site = made.site("north")
+    usual = {"PATH": f"{tmp_path}:/usr/bin:/bin", "FEDDIV_SITE_DATA": str(tmp_path)}
+    allowed = {"FEDDIV_SITE_METHOD": "my.pkg:Mine", "FEDDIV_SITE_NET": "my.nets:small"}
+    for more, wanted in (
+        ({}, ""),
+        (allowed, ' allow-method="my.pkg:Mine" allow-net="my.nets:small"'),
+    ):
+        subprocess.run([site / "supernode.sh"], env=usual | more, check=True, timeout=30)
+        config = f"data-path='{tmp_path}' site-path='{site / 'site'}'{wanted}"
+        assert said.read_text().splitlines()[-2:] == ["--node-config", config]
+
+
 def test_a_script_says_what_is_missing(made, tmp_path):
     def says(script: Path, *arguments: str, path: str = os.environ["PATH"]) -> str:
         done = subprocess.run(

@@ -21,6 +21,18 @@ def test_every_method_gives_the_bits_of_the_local_engine(method, tmp_path):
         assert ours.summary[key] == theirs.summary[key]
 
 
+def test_a_method_of_ones_own_gives_the_bits_of_the_local_engine(tmp_path):
+    method = "examples.own_method.small_loss:SmallLoss"
+    config = run_config(tmp_path / "grid", method__name=f"{method}-half")
+    grid = trial_grid(config)
+    for node in grid.nodes.values():
+        node["allow-method"] = method
+    ours = served(grid, config)
+    theirs = local(tmp_path / "local", method__name=f"{method}-half")
+    for key in ("model_hash", "bytes_up", "bytes_down", "last_test_accuracy", "flagged"):
+        assert ours.summary[key] == theirs.summary[key]
+
+
 def test_counts_of_a_trial_give_the_quality_of_the_filter(tmp_path):
     config = run_config(tmp_path / "grid")
     ours = served(trial_grid(config), config).summary["filter"]

@@ -21,6 +21,7 @@ SETTINGS = {
     "data.images": 150,
     "against": [],
 }
+OWN = "examples.own_method.small_loss:SmallLoss"
 SIMULATED = {**SETTINGS, "federation.name": "flower_simulation", "checkpoint.seconds": 0.0}
 
 
@@ -57,7 +58,7 @@ def clients_of(process: "subprocess.Popen[str]") -> list[int]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("method", ["feddiv", "fedcorr", "dividemix"])
+@pytest.mark.parametrize("method", ["feddiv", "fedcorr", "dividemix", OWN])
 def test_same_bits_as_on_this_machine(method: str, tmp_path: Path) -> None:
     settings = {**SIMULATED, "method.name": method}
     command = ["run", "quickstart", *overrides(settings), "--out", str(tmp_path / "flower")]
@@ -73,7 +74,8 @@ def test_same_bits_as_on_this_machine(method: str, tmp_path: Path) -> None:
     assert len(list((tmp_path / "flower" / "sites").glob("*/audit.csv"))) == 3
     assert not list((tmp_path / "flower" / "sites").glob(".stop*"))
     lines = errors.splitlines()
-    assert all(line.startswith(f"{method}  round ") for line in lines), errors
+    called = method.rpartition(":")[2]
+    assert all(line.startswith(f"{called}  round ") for line in lines), errors
     assert "ray" not in said.lower()
 
 

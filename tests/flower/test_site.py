@@ -127,6 +127,35 @@ def test_noise_from_a_module_is_imported_only_where_the_site_allows_it(tmp_path,
     assert there["model_hash"] == here["model_hash"]
 
 
+def test_a_method_from_a_module_is_run_only_where_the_site_allows_it(deployment, monkeypatch):
+    module = "site_method"
+    (deployment / f"{module}.py").write_text(
+        "from examples.own_method.small_loss import SmallLoss\n\n\n"
+        "class Mine(SmallLoss):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(deployment)
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    method = f"{module}:Mine"
+    said = f"method.name={method}: this site runs no method from a module that it has not allowed"
+    for text in (f'method.name = "{method}"', f'method.name = ["{method}"]'):
+        task = SiteTask(VisitAddress("0" * 32, 0, 0, "", NOBODY), HELLO, text)
+        answer = Site(deployment / "site", Part(0)).answer(message_records(task, Message(HELLO)))
+        assert "runs no method from a module that it has not allowed" in str(answer["problem"])
+    task = SiteTask(VisitAddress("0" * 32, 0, 0, "", NOBODY), HELLO, f'against = ["{method}"]')
+    Site(deployment / "site", Part(0)).answer(message_records(task, Message(HELLO)))
+    assert module not in sys.modules  # nor is it imported
+
+    with (deployment / "experiment.toml").open("a") as file:
+        file.write(f'method = {{ name = "{method}", variant = "half" }}\n')
+    grid, config = sites_grid(deployment)
+    with pytest.raises(TooFew, match=said):
+        served(grid, config)
+    grid, config = sites_grid(deployment, out=str(deployment / "allowed"))
+    for node in grid.nodes.values():
+        node["allow-method"] = method
+    assert served(grid, config).summary["variant"] == "half"
+
+
 class Crash(BaseException):
     """The server is gone."""
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from examples.own_method.small_loss import SmallLoss
 from flwr.app import ArrayRecord, ConfigRecord, Context, MetricRecord, RecordDict
 from tests.flower.grids import LocalGrid
 from tests.flower.trial import lines
@@ -46,7 +47,7 @@ def grid_of(
     return LocalGrid(app, {20 - place: {"partition-id": place} for place in range(count)})
 
 
-def strategy(method: str = "feddiv", **kwargs: Any) -> Strategy:
+def strategy(method: Any = "feddiv", **kwargs: Any) -> Strategy:
     settings = {**SETTINGS, **kwargs.pop("settings", {})}
     usual: dict[str, Any] = {"classes": CLASSES, "input_shape": (2, 4), "sites": 3}
     return Strategy(method, model=net, settings=settings, **{**usual, **kwargs})
@@ -83,6 +84,21 @@ def test_start_trains_and_tells_by_round(method: str, tmp_path: Path) -> None:
     assert list(result.evaluate_metrics_clientapp) == [turns]
     assert result.evaluate_metrics_clientapp[turns]["held_out_accuracy"] > 0.25
     assert (tmp_path / "2" / "audit.csv").is_file()
+
+
+def test_a_method_of_the_apps_own_runs_where_its_clients_have_it(tmp_path: Path) -> None:
+    path = "examples.own_method.small_loss:SmallLoss"
+    result = strategy(SmallLoss, out=tmp_path / "run").start(
+        grid_of(tmp_path / "sites", method=SmallLoss), initial(), num_rounds=2
+    )
+    assert result.train_metrics_clientapp[2]["visits"] == 3
+    assert feddiv.load_experiment(tmp_path / "run" / "config.toml").method.name == path
+    with pytest.raises(TooFew, match="runs no method from a module that it has not allowed"):
+        strategy(path).start(grid_of(tmp_path / "others"), initial(), num_rounds=1)
+    grid = grid_of(tmp_path / "others")
+    for node in grid.nodes.values():
+        node["allow-method"] = path
+    strategy(path).start(grid, initial(), num_rounds=1)
 
 
 def test_without_evaluate_fn_clients_evaluate_every_round(tmp_path: Path) -> None:
