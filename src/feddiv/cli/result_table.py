@@ -11,7 +11,7 @@ from rich.text import Text
 from feddiv.cli.progress import duration
 from feddiv.config.sections import HeldOut
 from feddiv.report.picture import PICTURE
-from feddiv.runs.curve import FEW, after_warmup, rise
+from feddiv.runs.curve import LAST, after_warmup, rise
 from feddiv.runs.experiment import title
 from feddiv.runs.extension import can_go_on
 from feddiv.runs.run import Run
@@ -52,9 +52,9 @@ def _rising(run: Run) -> list[str]:
     """A line where more rounds would help, and how to have them."""
     measure, rises = run.experiment.evaluation.measure, []
     for name, each in {title(run.experiment): run, **run.against}.items():
-        higher = rise(after_warmup(each.rounds, measure))
-        if higher is not None:
-            rises.append(f"{name} (its last {FEW} rounds by {100 * higher:.1f} points)")
+        risen = rise(after_warmup(each.rounds, measure))
+        if risen is not None:
+            rises.append(f"{name} ({100 * risen:.1f} points over its last {LAST} rounds)")
     if not rises:
         return []
     more = 2 * run.experiment.rounds
