@@ -20,7 +20,7 @@ import feddiv
 import feddiv.federation.workspace as workspace
 import feddiv.methods.feddiv.feddiv as method
 import feddiv.methods.feddiv.filter as noise_filter
-from feddiv.runs.experiment import Watcher
+from feddiv.runs.start_and_resume import Watcher
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -2,7 +2,7 @@
 
 from docs.generate.tables import table
 
-from feddiv.cli.listing import LISTS
+from feddiv.cli.choices import LISTS
 
 KEYS = {
     "methods": "`method.name` and `against`",

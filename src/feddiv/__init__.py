@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from feddiv.federation.federation import Federation
     from feddiv.learning.score import label_scores
     from feddiv.methods.feddiv.filter import FilterOptions, NoiseFilter
-    from feddiv.runs.experiment import Watcher
     from feddiv.runs.model import TrainedModel
     from feddiv.runs.prepare import Prepared
     from feddiv.runs.run import Carrier, Run
     from feddiv.runs.run_folder import RunFolder
+    from feddiv.runs.start_and_resume import Watcher
 
     __version__: str
 
@@ -52,7 +52,7 @@ _HOMES = {
     "label_scores": "feddiv.learning.score",
     "Run": "feddiv.runs.run",
     "TrainedModel": "feddiv.runs.model",
-    "Watcher": "feddiv.runs.experiment",
+    "Watcher": "feddiv.runs.start_and_resume",
 }
 
 
@@ -106,17 +106,18 @@ def run(
     from feddiv.data.sources.python import brought
     from feddiv.methods.registry import file_name, full_name
     from feddiv.report.picture import save_picture
-    from feddiv.runs.experiment import Watcher, run_experiment
     from feddiv.runs.run_folder import RunFolder
+    from feddiv.runs.start_and_resume import Watcher, run_experiment
 
-    watcher, settings = watcher or Watcher(), as_settings(overrides)
+    notes: list[str] = []
+    settings = as_settings(overrides)
     if experiment is None:
         chosen = usual_preset([settings.get("data.source")])
         experiment = chosen if clients is None else "own"
     if clients is None:
-        settled = load_experiment(experiment, settings, note=watcher.note)
+        settled = load_experiment(experiment, settings, note=notes.append)
     else:
-        settled = load_with_clients(experiment, settings, watcher.note)
+        settled = load_with_clients(experiment, settings, notes.append)
     preset = "experiment"
     if isinstance(experiment, str | Path):
         preset = Path(experiment).name.removesuffix(".toml")
@@ -129,9 +130,10 @@ def run(
     result = run_experiment(
         settled,
         folder,
-        watcher,
+        watcher or Watcher(),
         brought=brought(clients, test, classes, settled.data),
         carrier=_carrier(_checked(workers)),
+        notes=notes,
     )
     save_picture(result)
     return result
@@ -155,7 +157,7 @@ def resume(
     from feddiv.config.reading import load_experiment
     from feddiv.data.sources.python import brought
     from feddiv.report.picture import is_drawn, save_picture
-    from feddiv.runs.experiment import Watcher, resume_experiment
+    from feddiv.runs.start_and_resume import Watcher, resume_experiment
 
     folder = Path(path).expanduser()
     config, wanted = folder / "config.toml", None

@@ -155,8 +155,13 @@ def test_a_run_refused_after_it_began_is_taken_back(refused, tmp_path, monkeypat
     def begin_and_refuse(prepared, folder, listener, carrier):
         raise feddiv.UserError("impossible after all")
 
-    monkeypatch.setattr("feddiv.runs.experiment.execute", begin_and_refuse)
+    monkeypatch.setattr("feddiv.runs.start_and_resume.execute", begin_and_refuse)
     assert "impossible after all" in refused("run", "--out", "new/deep")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("keep me")
     refused("run", "--out", "mine")
+
+
+def test_an_error_stands_alone_also_where_a_setting_leaves_out_others(refused):
+    line = refused("run", "noise.name=open_set", "noise.rho=1")
+    assert "noise.source has to name the other data set" in line

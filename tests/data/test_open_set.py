@@ -139,7 +139,7 @@ def test_what_cannot_be_shown_is_refused_with_numbers(
 
     assert "60 samples are to show a foreign image and it has 40" in refused(noise_of(other, 1))
     assert "noise.source has to name" in refused(OpenSet(rho=1, tau=1))
-    assert "noise.source=nix: allowed are digits" in refused(OpenSet(rho=1, tau=1, source="nix"))
+    assert "noise.source=nix is unknown; allowed" in refused(OpenSet(rho=1, tau=1, source="nix"))
     assert "noise.path" in refused(OpenSet(rho=1, tau=1, source="npz"))
     np.savez(tmp_path / "f.npz", x=np.zeros((90, 7)), y=np.arange(90) % 2)
     message = refused(noise_of(tmp_path / "f.npz", 1))

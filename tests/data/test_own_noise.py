@@ -14,7 +14,7 @@ from feddiv.core.errors import UserError
 from feddiv.core.randomness import Streams
 from feddiv.data import Dataset
 from feddiv.data.draw.draw import make_draw
-from feddiv.data.noise.own import import_noise, import_paths
+from feddiv.data.noise.own_noise import import_noise, import_paths
 from feddiv.data.partition import Iid
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "noise-and-partitions.md"

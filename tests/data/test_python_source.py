@@ -14,7 +14,7 @@ import feddiv
 from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.data.sources.python import brought
-from feddiv.runs.experiment import Watcher
+from feddiv.runs.start_and_resume import Watcher
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "data.md"
 PIXELS = np.arange(2 * 4 * 3, dtype=np.uint8).reshape(2, 4, 3) * 10

@@ -23,8 +23,8 @@ from feddiv.core.errors import UserError
 from feddiv.deploy.demo import Limits, _made, demo
 from feddiv.deploy.demo_sites import HABITS, write_demo_data
 from feddiv.deploy.deployment import init
-from feddiv.deploy.names import address
 from feddiv.deploy.processes import Failed, Processes
+from feddiv.deploy.site_names import address
 
 pytestmark = [
     pytest.mark.slow,

@@ -22,7 +22,7 @@ from feddiv.config.sections import Flower
 from feddiv.core.errors import UserError
 from feddiv.data.sources.sites import described
 from feddiv.deploy.deployment import Deployment, init
-from feddiv.deploy.names import address
+from feddiv.deploy.site_names import address
 
 SITES = ("north", "south", "east")
 

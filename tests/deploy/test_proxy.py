@@ -16,8 +16,8 @@ pytest.importorskip("flwr")
 from feddiv.core.errors import UserError
 from feddiv.deploy import demo as shown
 from feddiv.deploy.deployment import Deployment, init
-from feddiv.deploy.names import ServerAddress, address
 from feddiv.deploy.processes import Processes
+from feddiv.deploy.site_names import ServerAddress, address
 
 LIMITS = shown.Limits()
 nginx = pytest.mark.skipif(

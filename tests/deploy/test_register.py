@@ -13,8 +13,8 @@ pytest.importorskip("flwr")
 from feddiv.deploy import demo as shown
 from feddiv.deploy.certificates import node_key
 from feddiv.deploy.deployment import CONNECTION, Deployment, init
-from feddiv.deploy.names import address
 from feddiv.deploy.processes import Failed, Processes
+from feddiv.deploy.site_names import address
 
 pytestmark = pytest.mark.slow
 

@@ -21,8 +21,8 @@ from feddiv.config.reading import load_experiment
 from feddiv.deploy.certificates import node_key
 from feddiv.deploy.demo import Limits, answers, environment, free_ports, online_nodes
 from feddiv.deploy.deployment import Deployment, init
-from feddiv.deploy.names import address
 from feddiv.deploy.processes import Failed, Kept, Processes
+from feddiv.deploy.site_names import address
 
 pytestmark = [
     pytest.mark.slow,

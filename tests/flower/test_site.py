@@ -11,7 +11,7 @@ from tests.flower.own_data import CLASSES, site_folder, sites_grid
 from tests.flower.trial import lines, local, run_config, served, trial_grid
 
 from feddiv.core.errors import TooFew, UserError
-from feddiv.flower.federation import HELLO, NOBODY
+from feddiv.flower.grid_federation import HELLO, NOBODY
 from feddiv.flower.records import SiteTask, VisitAddress, message_records
 from feddiv.flower.seats import Seat, Seats
 from feddiv.flower.site import Site, SiteMemory

@@ -17,10 +17,10 @@ from feddiv.core.files import load_tensors
 from feddiv.federation.simulation import Simulation
 from feddiv.methods.contract import Reply
 from feddiv.runs.checkpoint import Checkpoints, Standing
-from feddiv.runs.experiment import Watcher
 from feddiv.runs.journal import Seen
 from feddiv.runs.loop import Cut, Tally
 from feddiv.runs.run_folder import RunFolder
+from feddiv.runs.start_and_resume import Watcher
 
 pytestmark = pytest.mark.slow
 

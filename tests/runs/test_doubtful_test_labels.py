@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import feddiv
-from feddiv.config.experiment import load_experiment
+from feddiv.config.reading import load_experiment
 from feddiv.core.arrays import Array, Weights
 from feddiv.data import Dataset, Draw
 from feddiv.data.test_split import hold_out
@@ -16,8 +16,8 @@ from feddiv.federation.workspace import Workspace
 from feddiv.methods.contract import Assessment, Client, Message
 from feddiv.nets import ModelOptions
 from feddiv.runs.evaluate import DoubtfulEvaluation
-from feddiv.runs.experiment import Watcher
 from feddiv.runs.prepare import prepare
+from feddiv.runs.start_and_resume import Watcher
 from feddiv.runs.summary import Closing, summarise
 
 SETTINGS = {

@@ -12,8 +12,8 @@ from feddiv.config.reading import load_experiment
 from feddiv.config.sections import Central, HeldOut
 from feddiv.core.errors import UserError
 from feddiv.data import Draw
-from feddiv.runs.experiment import Watcher
 from feddiv.runs.prepare import prepare
+from feddiv.runs.start_and_resume import Watcher
 
 pytestmark = pytest.mark.slow
 

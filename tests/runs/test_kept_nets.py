@@ -14,7 +14,7 @@ from feddiv.methods.common import copy_of
 from feddiv.methods.contract import Client, Message, Visit
 from feddiv.methods.fedavg import FedAvg, FedAvgOptions
 from feddiv.methods.registry import METHODS
-from feddiv.runs.experiment import Watcher
+from feddiv.runs.start_and_resume import Watcher
 
 pytestmark = pytest.mark.slow
 

@@ -9,10 +9,11 @@ import pytest
 from tests.data.pictures import Listener, picture
 
 import feddiv
-from feddiv.config.experiment import load_experiment, to_toml
+from feddiv.config.experiment import to_toml
+from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
-from feddiv.runs.experiment import Watcher, as_begun
 from feddiv.runs.prepare import prepare
+from feddiv.runs.start_and_resume import Watcher, as_begun
 
 QUICK = {"rounds": 2, "train.epochs": 1, "warmup.iterations": 1, "model.name": "mlp"}
 

@@ -16,8 +16,8 @@ from feddiv.core.files import load_tensors
 from feddiv.core.randomness import Streams
 from feddiv.nets import ModelOptions
 from feddiv.nets.build import build_net
-from feddiv.runs.experiment import Watcher
 from feddiv.runs.prepare import prepare
+from feddiv.runs.start_and_resume import Watcher
 
 pytestmark = pytest.mark.slow
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import feddiv
-from feddiv.runs.experiment import Watcher, rivals_of
+from feddiv.runs.start_and_resume import Watcher, rivals_of
 
 TINY = {
     "rounds": 2,

@@ -188,7 +188,7 @@ def list_(
     ] = None,
 ) -> None:
     """Print what there is to choose from."""
-    from feddiv.cli.listing import print_lists
+    from feddiv.cli.choices import print_lists
 
     print_lists(kind, name)
 

@@ -59,7 +59,7 @@ def _presets(beginning: str) -> list[str]:
 
 
 def _names(key: str) -> list[str]:
-    from feddiv.cli.listing import LISTS
+    from feddiv.cli.choices import LISTS
 
     return list(LISTS[NAMED[key]]()) if key in NAMED else []
 

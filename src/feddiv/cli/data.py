@@ -45,7 +45,7 @@ def get(
     ] = None,
 ) -> None:
     """Download a published data set into the cache, where every run finds it."""
-    from feddiv.cli.transfer import transfer
+    from feddiv.cli.download_progress import transfer
     from feddiv.data.published.get import get as get_benchmark
 
     benchmark = _benchmark(name)
@@ -76,7 +76,7 @@ def check(
     ] = None,
 ) -> None:
     """Print which published data sets are present, whether they are whole, and where."""
-    from feddiv.cli.copies import print_copies
+    from feddiv.cli.data_copies import print_copies
     from feddiv.data.published.benchmarks import CATALOGUE
     from feddiv.data.published.integrity import copies
 

@@ -47,7 +47,7 @@ def init(
     ] = False,
 ) -> None:
     """Write certificates, a key per site, the experiment and a start script per role."""
-    from feddiv.deploy import names
+    from feddiv.deploy import site_names as names
 
     wanted = names.site_names(["site-1,site-2,site-3"] if sites is None else sites)
     where = names.address(address)

@@ -21,8 +21,11 @@ LARGEST = 3  # classes that are named
 def describe(source: str, overrides: Overrides, out: Path | None, *, as_json: bool) -> None:
     """Make the draw of an experiment and show it, without training."""
     with progress(quiet=False) as watcher:
-        experiment = load_experiment(source, overrides, note=watcher.note)
+        notes: list[str] = []
+        experiment = load_experiment(source, overrides, note=notes.append)
         held = holdings(*drawn(experiment, watcher=watcher))
+        for note in notes:
+            watcher.note(note)
     if out is not None:
         save_holdings(held, out.expanduser())
     if as_json:

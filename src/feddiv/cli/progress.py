@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from feddiv.core.terminal import duration, shown
-from feddiv.runs.experiment import Watcher
 from feddiv.runs.loop import Record
 from feddiv.runs.prepare import Prepared
 from feddiv.runs.run import Run
 from feddiv.runs.run_folder import RunFolder
+from feddiv.runs.start_and_resume import Watcher
 
 MANY = 1000  # samples: fewer are made ready in no time
 PLAIN_LINES = 40  # about so many per run where nobody looks on

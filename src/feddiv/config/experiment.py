@@ -14,7 +14,7 @@ from pydantic import (
 )
 
 from feddiv.config.mistakes import one_line
-from feddiv.config.named import section_class
+from feddiv.config.section_classes import section_class
 from feddiv.config.sections import (
     Central,
     CheckpointOptions,
@@ -43,7 +43,7 @@ from feddiv.methods.registry import (
 )
 from feddiv.nets import ModelOptions
 from feddiv.nets.compute import Device, Precision
-from feddiv.nets.registry import check_net_name
+from feddiv.nets.net_options import check_net_name
 
 
 def _by_name(section: str) -> BeforeValidator:

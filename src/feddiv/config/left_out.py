@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from feddiv.config.experiment import Experiment, plain_method
-from feddiv.config.named import NAMED, section_class
+from feddiv.config.section_classes import NAMED, section_class
 from feddiv.core.dotted import flat
 from feddiv.core.errors import UserError
 from feddiv.core.options import Options

@@ -5,9 +5,9 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from feddiv.config.named import NAMED, section_class
-from feddiv.core.nearest import nearest
-from feddiv.data.noise.mixed import kind_class
+from feddiv.config.section_classes import NAMED, section_class
+from feddiv.core.did_you_mean import nearest
+from feddiv.data.noise.kinds import kind_class
 from feddiv.methods.registry import METHODS, method_class
 
 Location = tuple[int | str, ...]

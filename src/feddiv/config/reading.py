@@ -15,9 +15,9 @@ from feddiv.config.experiment import (
     validated,
 )
 from feddiv.config.left_out import missed, set_options
+from feddiv.core.did_you_mean import did_you_mean
 from feddiv.core.dotted import flat, merged, put
 from feddiv.core.errors import UserError
-from feddiv.core.nearest import did_you_mean
 from feddiv.data import DataOptions
 from feddiv.data.noise.noise_options import DEFAULT_RULE, keys_of_other_rules
 from feddiv.methods.registry import default_variant
@@ -36,7 +36,7 @@ CHOICES = (
     "evaluation.name",
     "federation.name",
 )
-# But for these; another rule for noise levels drops the keys of other rules only.
+# Options that survive such a change. (noise.levels drops only the keys of the other rules.)
 KEPT = {"method.variant": ("name",), "evaluation.name": ("every",)}
 
 DEFAULTS: Mapping[str, Any] = {
@@ -85,7 +85,8 @@ def load_experiment(
     try:
         experiment = validated(tree)
     except NoRoundLeft as problem:
-        if "rounds" not in settings or "warmup.iterations" in settings:
+        shipped = isinstance(source, str) and source in preset_names()
+        if not shipped or "rounds" not in settings or "warmup.iterations" in settings:
             raise
         experiment = _with_less_warmup(tree, problem, note)
     for key, options in left_out.items():
@@ -106,9 +107,9 @@ def as_settings(overrides: Overrides) -> dict[str, Any]:
 def _with_less_warmup(
     tree: dict[str, Any], problem: NoRoundLeft, note: Callable[[str], None]
 ) -> Experiment:
-    """For a quick try: of the source's warm-up as much as fits into the rounds that were typed.
+    """For a quick try: of a preset's warm-up as much as fits into the rounds that were typed.
 
-    Methods that are nothing without warm-up keep the `problem`.
+    If the method refuses so short a warm-up, the original `problem` is raised.
     """
     fits = copy.deepcopy(tree)
     put(fits, "warmup.iterations", 0)
@@ -183,7 +184,7 @@ def _choose(tree: dict[str, Any], key: str, value: object) -> dict[str, Any]:
     tree[section] = {**kept, field: value}
     if section == "partition" and isinstance(clients := tree.setdefault("clients", {}), dict):
         if is_natural(value):
-            clients.pop("count", None)  # it was a number to deal to; now the data has it
+            clients.pop("count", None)  # how many to deal to; now the data define the clients
         elif "deal_to" in current:
             clients.setdefault("count", current["deal_to"])
     # Keys of another rule for noise levels would have no meaning: nobody misses them.

@@ -87,7 +87,10 @@ def allowed() -> Iterator[None]:
 
 
 def left_to_parent() -> None:
-    """Call first in a child process: its parent decides about signals, and it dies with it."""
+    """Call first in a child process: it ignores these signals.
+
+    On Linux it is killed when its parent dies.
+    """
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     if sys.platform == "linux":

@@ -26,8 +26,8 @@ import tomli_w
 from feddiv.core.errors import UserError
 from feddiv.deploy.demo_sites import DemoData, DemoSite, write_demo_data
 from feddiv.deploy.deployment import CONNECTION, Deployment, absolute, init, usable
-from feddiv.deploy.names import ServerAddress
 from feddiv.deploy.processes import Failed, Kept, Processes
+from feddiv.deploy.site_names import ServerAddress
 
 _HERE = ip_address("127.0.0.1")
 _SYSTEM = ("/usr/local/sbin", "/usr/sbin")  # where nginx is, often off the PATH of users

@@ -15,7 +15,7 @@ import tomli_w
 from feddiv.core.errors import UserError
 from feddiv.core.files import settle
 from feddiv.deploy.certificates import Authority, KeyPair, node_key
-from feddiv.deploy.names import ServerAddress
+from feddiv.deploy.site_names import ServerAddress
 
 CONNECTION = "feddiv"
 _PRIVATE, _SCRIPT = 0o600, 0o700

@@ -25,7 +25,7 @@ class Absence:
 
 @dataclass(frozen=True)
 class Totals:
-    """What leaves a client of its assessment, where that stays with it: counts of its labels.
+    """What a real site says of its assessment: counts of its labels. The rest stays there.
 
     `flagged` is None where the method has no opinion; `wrong` and `caught`, the wrong labels and
     those of them that are flagged, are None where nobody knows the truth.
@@ -94,19 +94,19 @@ class Federation(ABC):
         return True
 
     def mark(self) -> Any:
-        """A turn begins or has ended: `save` saves this point, and `rewind` comes back to it.
+        """Remember this point, the boundary of two turns: `save` writes it, `rewind` restores it.
 
-        None where no turn is ever given up: then `save` saves the last commit.
+        None if no turn is ever repeated here: `save` then writes the last commit.
         """
         return None
 
     def rewind(self, mark: Any) -> None:
-        """The turn is given up: everybody as at the mark. Only where `enough` may say no."""
-        raise NotImplementedError("here every round counts")
+        """The turn is given up: memories as at the mark. Needed only if `enough` can be False."""
+        raise NotImplementedError("this federation never repeats a turn")
 
     def regroup(self, failures: int) -> None:
         """Wait until the turn that failed so often may go better; `TooFew` if there is no hope."""
-        raise NotImplementedError("here every round counts")
+        raise NotImplementedError("this federation never repeats a turn")
 
     @abstractmethod
     def evaluate(self, weights: Weights) -> npt.NDArray[np.float32]:
@@ -114,9 +114,7 @@ class Federation(ABC):
 
     @abstractmethod
     def assess(self, message: Message, rng: Streams) -> Iterator[tuple[int, Assessment | Totals]]:
-        """Every reachable client's opinion of its own labels, or where that stays with the client,
-        its totals: only simulated clients show theirs.
-        """
+        """Simulated clients return their opinion of every label, real sites only counts."""
 
     @abstractmethod
     def save(self) -> Tensors:

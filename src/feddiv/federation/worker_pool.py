@@ -1,5 +1,6 @@
 """The fast federation on one machine: worker processes, forked from this one.
 
+A Letter is a message whose weights lie in shared memory.
 Every worker sees the data and the method as they were when it was forked, without a copy. Weights
 go both ways through shared memory: one board that all workers read, two mailboxes per worker, so
 that it can go on while its last reply is being merged. What is small goes through a pipe, as
@@ -90,7 +91,7 @@ class WorkerHandle:
     process: BaseProcess
     connection: Connection
     mailboxes: tuple[SharedArea, ...]
-    letter: int = 0  # serial of the letter it has
+    letter: int = 0  # serial of the last letter that was sent to it
     jobs: deque[int] = field(default_factory=deque)  # what it works on, and what comes next
     boxes: dict[int, int] = field(default_factory=dict)  # job -> its mailbox
 
@@ -136,9 +137,9 @@ class Workers(Simulation):
             for id in exchange.clients
         ]
         for outcome in self._results(jobs):
-            light = outcome.answer.reply
-            assert light is not None
-            reply = replace(light, weights=outcome.weights)
+            without_weights = outcome.answer.reply
+            assert without_weights is not None
+            reply = replace(without_weights, weights=outcome.weights)
             yield Visit(reply, outcome.memory, outcome.answer.diary)
 
     def evaluate(self, weights: Weights) -> npt.NDArray[np.float32]:

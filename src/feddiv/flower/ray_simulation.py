@@ -17,7 +17,7 @@ from typing import Any
 from feddiv.config.sections import Flower, FlowerSimulation
 from feddiv.core.errors import TooFew, UserError
 from feddiv.core.interrupts import allowed
-from feddiv.data.noise.own import import_paths
+from feddiv.data.noise.own_noise import import_paths
 from feddiv.federation.federation import Federation
 from feddiv.runs.prepare import Prepared
 from feddiv.runs.run_folder import RunFolder
@@ -58,7 +58,7 @@ def simulated(prepared: Prepared, folder: RunFolder) -> Federation:
     options = prepared.experiment.federation
     assert isinstance(options, FlowerSimulation)
     os.environ.update({key: os.environ.get(key, value) for key, value in QUIET.items()})
-    from feddiv.flower.federation import FlowerFederation
+    from feddiv.flower.grid_federation import FlowerFederation
 
     engine = Engine(prepared, folder.path.absolute() / SITES, options)
 
@@ -77,7 +77,7 @@ def simulated(prepared: Prepared, folder: RunFolder) -> Federation:
         prepared.experiment,
         rules,
         secrets.token_hex(16),  # not a draw: it tells this run's files from other runs'
-        greeting=options.round_timeout,  # the first message starts all processes
+        hello_timeout=options.round_timeout,  # the first message starts all processes
         keyed=False,
     )
 

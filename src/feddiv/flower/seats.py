@@ -1,4 +1,9 @@
-"""Who takes part: sites, the nodes they are connected by, and what they said of themselves."""
+"""Who takes part: sites, the nodes they are connected by, and what they said of themselves.
+
+A *seat* is the number that a site has among the clients of a run, given once and for good. A
+*trial* is a deployment whose sites use parts of one public data set instead of their own data; the
+*place* of such a site is the number of its part in the draw.
+"""
 
 import hashlib
 from collections.abc import Collection
@@ -59,8 +64,8 @@ class Greeting:
     def of(cls, node: Node, reply: Reply, places: int) -> "Greeting":
         """From its reply; the run's own draw has so many places.
 
-        Where it has none, a place only tells nodes without keys apart: a key says who a site is,
-        whatever partition its own app gave to it.
+        If the run has no draw (no places), a place is used only to tell nodes without keys apart:
+        a node that has a key is known by the key.
         """
         if reply.samples < 1:
             raise Refused("has no samples")

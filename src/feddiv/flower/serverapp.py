@@ -17,13 +17,13 @@ from feddiv.config.sections import Flower
 from feddiv.core.arrays import StateDict
 from feddiv.core.dotted import flat
 from feddiv.core.errors import Diverged, TooFew, UserError
-from feddiv.flower.federation import FlowerFederation
+from feddiv.flower.grid_federation import FlowerFederation
 from feddiv.report.picture import save_picture
-from feddiv.runs.experiment import Watcher, resume_experiment, run_experiment
 from feddiv.runs.loop import Record
 from feddiv.runs.prepare import Prepared
 from feddiv.runs.run import Carrier, Run
 from feddiv.runs.run_folder import RunFolder
+from feddiv.runs.start_and_resume import Watcher, resume_experiment, run_experiment
 
 OURS = (
     "preset",

@@ -19,12 +19,12 @@ from feddiv.core.files import write_bytes, write_text
 from feddiv.core.import_path import is_import_path
 from feddiv.core.randomness import Streams
 from feddiv.data.classes import UnknownClass
-from feddiv.data.noise.own import import_paths
+from feddiv.data.noise.own_noise import import_paths
 from feddiv.federation.client_memory import MemoryRecords
 from feddiv.federation.reply_check import Refused
 from feddiv.federation.visit import make_visit
 from feddiv.federation.workspace import Workspace
-from feddiv.flower.federation import ASSESS, HELLO
+from feddiv.flower.grid_federation import ASSESS, HELLO
 from feddiv.flower.records import (
     SOFTWARE,
     SiteTask,
@@ -205,7 +205,9 @@ class SiteMemory:
 
 
 def _audited(folders: Collection[Path], loaded: Held, opinions: list[Assessment]) -> Reply:
-    """Write the label audit; only counts of it are answered, of the truth in a trial only.
+    """Write the label audit here; the reply holds counts only.
+
+    How many labels are truly wrong is counted in a trial only.
 
     The opinions are of the samples that the client trains on, then of those it keeps out.
     """

@@ -23,12 +23,12 @@ from feddiv.federation.federation import Federation
 from feddiv.flower.serverapp import Lines, on_grid
 from feddiv.methods.contract import Method
 from feddiv.runs.evaluate import HeldOutEvaluation
-from feddiv.runs.experiment import resume_experiment, run_experiment
 from feddiv.runs.loop import Record
 from feddiv.runs.model import by_model
 from feddiv.runs.prepare import Prepared
 from feddiv.runs.run import Carrier, Run
 from feddiv.runs.run_folder import RunFolder
+from feddiv.runs.start_and_resume import resume_experiment, run_experiment
 
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 HEAD = ("turn", "round", "stage")

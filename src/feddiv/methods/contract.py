@@ -40,7 +40,10 @@ class MethodOptions(Options):
 
 @dataclass(frozen=True)
 class Variant:
-    """A named set of a method's options: one line on what it is, and where it departs (dotted)."""
+    """A named set of a method's options: one line on what it is, and the options that differ.
+
+    They are named by dotted keys.
+    """
 
     summary: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -258,9 +261,10 @@ class Method(ABC, Generic[S, M]):
     paper: ClassVar[str] = ""
     Options: ClassVar[type[MethodOptions]] = MethodOptions
     variants: ClassVar[Mapping[str, Variant]] = {"default": Variant("the method itself")}
-    without_warmup: ClassVar[str | None] = None  # what it would be then, if no longer itself
-    # Options that are shares of all rounds, and act elsewhere than in `stages`: with more rounds
-    # other things would have happened in those that are done.
+    # Of a method that needs warm-up: what it is without, for the error. None: it needs none.
+    without_warmup: ClassVar[str | None] = None
+    # Options that are fractions of `rounds` and act outside `stages()`. A run with such options
+    # cannot be given more rounds: those that are done would have gone differently.
     shares_of_rounds: ClassVar[tuple[str, ...]] = ()
     judges_unseen: ClassVar[bool] = False  # whether `assess` can judge what was never trained on
     State: ClassVar[Any]  # S and M of `class Name(Method[S, M])`: plain trees (feddiv.core.trees)
@@ -273,15 +277,15 @@ class Method(ABC, Generic[S, M]):
             if origin is Method:
                 cls.State, cls.Memory = get_args(base)
             elif isinstance(origin, type) and issubclass(origin, Method):
-                cls.Memory = get_args(base)[-1]  # of a base that leaves the memory open
+                cls.Memory = get_args(base)[-1]  # of a generic base only the memory is open
 
-    options: MethodOptions  # a method says again which: those of its `Options`
+    options: MethodOptions  # subclasses annotate it anew with their own class
 
     def __init__(self, options: MethodOptions, training: TrainOptions, budget: Budget) -> None:
         self.options = options
         self.training = training
         self.budget = budget
-        self.model_store: ModelStore = ModelsInMemory()  # a run may give another
+        self.model_store: ModelStore = ModelsInMemory()  # in a run: files
 
     def stages(self) -> tuple[Stage, ...]:
         """How the budget is spent; by default all of it in plain rounds."""
@@ -297,7 +301,8 @@ class Method(ABC, Generic[S, M]):
         """The server's first state. `make_model(name)` draws fresh weights."""
 
     def joined(self, state: S, sizes: Mapping[int, int]) -> S:
-        """The state once more clients have joined, with these n_k: by default they are listed."""
+        """The state once more clients have joined, with these n_k: by default they are
+        added to `state.sizes`."""
         known: dict[int, int] = state.sizes  # type: ignore[attr-defined]
         return replace(state, sizes={**known, **sizes})  # type: ignore[type-var]
 
@@ -345,9 +350,9 @@ class Method(ABC, Generic[S, M]):
     def assess_held_out(self, client: Client, memory: M | None, received: Message) -> Assessment:
         """The same of the samples that the client keeps out of training.
 
-        An opinion rests on comparing a client's samples, of which few are held out: those it
-        trains on are looked at with them. A method whose opinion is what it remembers of a sample
-        has none of these.
+        To judge labels a method compares many samples, so the few that are held out are judged
+        together with those that train. A method whose opinion comes from having trained on a
+        sample (`judges_unseen` False) predicts only.
         """
         held_out = client.held_out
         if not self.judges_unseen:
@@ -356,7 +361,7 @@ class Method(ABC, Generic[S, M]):
         return self.assess(together, memory, received).last(len(held_out))
 
     def kept(self, state: S) -> list[str]:
-        """Names of the models on the shelf that the state refers to."""
+        """Names in `model_store` that this state refers to: checkpoints keep their files."""
         return []
 
     def records(self, state: S) -> Diary:
@@ -372,7 +377,7 @@ def choose_clients(clients: Iterable[int], count: int, rng: Streams) -> tuple[in
 
 
 def declared_kind(method: Method[Any, Any], facts: Facts, exchange: Exchange) -> Kind:
-    """What the method declared of this exchange; an error in the method where it is nothing."""
+    """What the method declared of this exchange; a kind that it did not declare is an error."""
     kinds, kind = method.kinds(facts), exchange.message.kind
     if kind not in kinds:
         raise UserError(

@@ -10,7 +10,7 @@ from feddiv.core.errors import UserError, in_one_line
 from feddiv.core.import_path import import_from, is_import_path
 from feddiv.nets.foreign import ForeignNet, import_net, with_features_and_head
 from feddiv.nets.net import Build, Net, NetBuild, use_channels_last
-from feddiv.nets.registry import NETS, ModelOptions, check_net_name
+from feddiv.nets.net_options import NETS, ModelOptions, check_net_name
 from feddiv.nets.resnet import stem_of
 from feddiv.nets.weights import read_weights, start_from, unwrapped
 

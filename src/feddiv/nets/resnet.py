@@ -13,7 +13,7 @@ from functools import partial
 from torch import Tensor, nn
 
 from feddiv.nets.net import Net, NetBuild, image_channels
-from feddiv.nets.registry import Stem
+from feddiv.nets.net_options import Stem
 
 KERNELS: dict[Stem, int] = {"cifar": 3, "imagenet": 7}  # side of the first convolution
 STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # (width, stride of the stage's first block)

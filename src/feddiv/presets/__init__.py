@@ -5,8 +5,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from feddiv.core.did_you_mean import did_you_mean
 from feddiv.core.errors import UserError
-from feddiv.core.nearest import did_you_mean
 
 
 def presets() -> dict[str, str]:

@@ -31,9 +31,9 @@ def as_settled(experiment: Experiment, *, named: bool) -> Experiment:
 
 
 def few_at_once(experiment: Experiment, draw: Draw) -> list[str]:
-    """A line where one client alone makes each round's model."""
+    """A line where, of clients that the data have, one alone makes each round's model."""
     clients, fraction = len(draw.parts), experiment.clients.fraction
-    if clients < 2 or experiment.budget.visits(clients) > 1:
+    if not experiment.partition.natural or clients < 2 or experiment.budget.visits(clients) > 1:
         return []
     return [
         f"clients.fraction={fraction:g} of {clients} clients is one in a round: the model is that "

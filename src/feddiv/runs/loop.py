@@ -152,7 +152,9 @@ class Loop:
                 method.begin(lambda name: federation.make_model(name, rng), facts, rng.at(round=0))
             )
         self.cut = start
-        self.consistent = True  # not so only while cut and memories move on, which is one step
+        # False while the clients' memories have moved on and `cut` has not yet: a checkpoint
+        # that was written then would not fit together.
+        self.consistent = True
         self._refusals: list[Refusal] = []  # of the turn that is under way
 
     @property
@@ -213,7 +215,8 @@ class Loop:
             "evaluation_seconds": time.perf_counter() - started,
         }
         self.on_round(line, weights)
-        self.federation.mark()
+        self.consistent = False
+        self.federation.mark()  # what `save` writes from now on
         self._cut(Cut(self.state, turn.number + 1))
 
     def _unusable(self, turn: Turn) -> Exception:
@@ -236,13 +239,15 @@ class Loop:
     def _welcome(self) -> None:
         """Clients that have joined take part from the next turn on."""
         if sizes := self.federation.newcomers():
+            self.consistent = False
             self.federation.mark()
             self._cut(replace(self.cut, state=self.method.joined(self.cut.state, sizes)))
 
     def _enough(self, *, over: bool = False) -> bool:
         """Whether enough clients have answered in this turn, so far or now that it is over.
 
-        Exchanges with one client, a hand-over's, are judged together at the end.
+        In a hand-over each exchange asks one client only: these are counted together when the
+        turn is over.
         """
         tallies = self.cut.tallies
         counts = [(len(tally.visits), tally.asked) for tally in tallies if tally.asked > 1]
@@ -257,7 +262,8 @@ class Loop:
     def _exchange(self, turn: Turn, *, cut_here: bool) -> bool:
         """The next exchange of the turn; False when there is none.
 
-        Where a turn may be given up, a run can be cut at its beginning only and not here.
+        `cut_here` says whether a checkpoint may be written after it: not where a turn may have to
+        be repeated from its beginning.
         """
         started, cut = time.perf_counter(), self.cut
         moment = Moment(turn.moment.stage, turn.moment.turn, len(cut.tallies))
@@ -290,7 +296,7 @@ class Loop:
         return True
 
     def _cut(self, cut: Cut) -> None:
-        self.cut = cut
+        self.cut, self.consistent = cut, True
         self.on_cut(cut)
 
     def _note(self, turn: Turn, line: Record) -> None:
@@ -298,6 +304,6 @@ class Loop:
 
 
 def _head(turn: Turn) -> Record:
-    number = float(np.round(turn.round, 6))
-    whole = int(number) if number.is_integer() else number
-    return {"turn": turn.number, "round": whole, "stage": turn.moment.stage}
+    spent = float(np.round(turn.round, 6))
+    rounds = int(spent) if spent.is_integer() else spent  # 3 and not 3.0
+    return {"turn": turn.number, "round": rounds, "stage": turn.moment.stage}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from feddiv.nets.registry import Stem
+from feddiv.nets.net_options import Stem
 
 
 @dataclass(frozen=True)

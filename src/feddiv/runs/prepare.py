@@ -43,7 +43,7 @@ def prepare(
     brought: Loaded | None = None,
     net: Callable[[], nn.Module] | None = None,
 ) -> Prepared:
-    """Everything that can go wrong before a run, before anything is written.
+    """Load the data, make the draw, build the net, and check that they fit; nothing is written.
 
     `draw` is that of a run to go on with, `brought` data that no source loads, `net` makes a net
     that the caller brings; `watcher` is told how the data is made ready.
@@ -71,7 +71,7 @@ def _settled(
     watcher: DataWatcher | None,
     brought: Loaded | None,
 ) -> tuple[Experiment, Dataset, Draw]:
-    """The experiment with all that it leaves to the data, these data, and their draw."""
+    """Settings that depend on the data are filled in, the draw is made or checked."""
     streams, watcher = Streams(experiment.seed), watcher or DataWatcher()
     with_test = not isinstance(experiment.evaluation, HeldOut)
     dataset = load_dataset(experiment.data, streams, watcher, with_test=with_test, brought=brought)
@@ -121,7 +121,7 @@ def _new_draw(
 
 
 def _drawn_elsewhere(experiment: Experiment, dataset: Dataset) -> Draw:
-    """A draw of nobody: the sites' samples and labels are what they are, and nobody else's."""
+    """An empty draw: the server of real sites has no samples, and none can be dealt or changed."""
     for key, value, wanted in (
         ("partition.name", experiment.partition.name, "natural"),
         ("noise.name", experiment.noise.name, "none"),
@@ -163,8 +163,8 @@ def fitted(
 ) -> Prepared:
     """The experiment on data and a draw that are at hand, once a net is found to fit them.
 
-    A run that was begun may have moved on from the weights it started with: whether they are still
-    there is asked only where they are read.
+    For a run that was begun the file of its initial weights may be gone and is not needed: only
+    the net is checked.
     """
     workspace = Workspace.of(experiment, dataset, draw, net)
     if workspace.method.needs_truth and draw.truth is None:

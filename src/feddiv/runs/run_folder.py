@@ -59,7 +59,7 @@ class RunFolder:
     def _check_free(self) -> None:
         there = [name for name in FILES if (self.path / name).exists()]
         resumable = (self.path / "config.toml").exists()
-        if not resumable:  # what a run leaves that was killed before it had begun is no run
+        if not resumable:  # killed before config.toml was written: no run, and free
             there = [name for name in there if name not in LEFTOVERS]
         if there:
             hint = f", or go on with it: {self.again}" if resumable else ""
@@ -106,7 +106,7 @@ class RunFolder:
         return RunFolder(self.path.joinpath(*names))
 
     def begin(self, experiment: Experiment, draw: Draw) -> None:
-        """Write what determines the run; config.toml last, so that where it is, all is."""
+        """Write what determines the run; config.toml last: where it is, all else is."""
         made = [path for path in (self.path, *self.path.parents) if not path.exists()]
         try:
             self.path.mkdir(parents=True, exist_ok=True)

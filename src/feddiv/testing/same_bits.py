@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 import feddiv
-from feddiv.runs.experiment import Watcher
 from feddiv.runs.run import Run
+from feddiv.runs.start_and_resume import Watcher
 from feddiv.testing.findings import Findings
 from feddiv.testing.odd_clients import ROUNDS, WIDTH
 from feddiv.testing.trial import journal, same_arrays

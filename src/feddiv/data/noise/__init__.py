@@ -4,8 +4,9 @@ from typing import Final
 
 from feddiv.data.noise.human import Human
 from feddiv.data.noise.instance import Instance
+from feddiv.data.noise.kinds import KINDS
 from feddiv.data.noise.labels import NoNoise, Pair, Symmetric
-from feddiv.data.noise.mixed import KINDS, Mixed
+from feddiv.data.noise.mixed import Mixed
 from feddiv.data.noise.noise_options import (
     Corruption,
     Foreign,

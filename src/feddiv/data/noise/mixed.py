@@ -9,26 +9,12 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator
 
 from feddiv.core.arrays import Parts
 from feddiv.core.errors import UserError
-from feddiv.core.import_path import is_import_path
-from feddiv.core.nearest import did_you_mean
 from feddiv.core.options import Listed
 from feddiv.data.dataset import Dataset
-from feddiv.data.noise.human import Human
-from feddiv.data.noise.instance import Instance
-from feddiv.data.noise.labels import NoNoise, Pair, Symmetric
+from feddiv.data.noise.kinds import kind_class
 from feddiv.data.noise.noise_options import Corruption, Foreign, NoiseOptions, labels_of
 from feddiv.data.noise.open_set import OpenSet
-from feddiv.data.noise.own import import_noise
 from feddiv.data.watcher import DataWatcher
-
-KINDS: dict[str, type[NoiseOptions]] = {
-    "none": NoNoise,
-    "symmetric": Symmetric,
-    "pair": Pair,
-    "instance": Instance,
-    "open_set": OpenSet,
-    "human": Human,
-}
 
 
 def _kind(value: object) -> object:
@@ -38,18 +24,6 @@ def _kind(value: object) -> object:
     tree = {"name": value} if isinstance(value, str) else value
     name = tree.get("name") if isinstance(tree, Mapping) else value
     return kind_class(name).model_validate(tree)
-
-
-def kind_class(name: object) -> type[NoiseOptions]:
-    """The kind of noise of this name or import path."""
-    if isinstance(name, str) and is_import_path(name):
-        return import_noise(name, "noise.kinds")
-    if not isinstance(name, str) or name not in KINDS:
-        raise UserError(
-            f"noise.kinds: {name!r} is unknown{did_you_mean(name, KINDS)}; "
-            f"allowed: {', '.join(KINDS)}, and import paths 'package.module:Class'"
-        )
-    return KINDS[name]
 
 
 class Mixed(NoiseOptions):

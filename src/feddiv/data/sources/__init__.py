@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from pydantic import BaseModel
 
+from feddiv.core.did_you_mean import did_you_mean
 from feddiv.core.errors import UserError
-from feddiv.core.nearest import did_you_mean
 from feddiv.core.randomness import Streams
 from feddiv.data.data_options import DataOptions
 from feddiv.data.dataset import Dataset
-from feddiv.data.images.assemble import assembled
 from feddiv.data.images.listing import ImageListing
+from feddiv.data.images.to_dataset import assembled
 from feddiv.data.sources import (
     cifar10,
     cifar100,

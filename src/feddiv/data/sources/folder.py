@@ -13,7 +13,7 @@ from feddiv.core.arrays import Rows
 from feddiv.core.errors import UserError
 from feddiv.data.data_options import DataOptions
 from feddiv.data.images.listing import Files, ImageListing, Listed, numbered, some
-from feddiv.data.images.own import own_listing
+from feddiv.data.images.own_listing import own_listing
 from feddiv.data.names import composed, is_split, is_train, number_notes, one_spelling, test_name
 from feddiv.data.sources.folder_tree import PathParts, Tree
 

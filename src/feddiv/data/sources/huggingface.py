@@ -11,7 +11,7 @@ from feddiv.core.arrays import Rows
 from feddiv.core.errors import UserError
 from feddiv.data.data_options import USUAL_COLUMNS, DataOptions
 from feddiv.data.images.listing import ImageListing, Listed, numbered
-from feddiv.data.images.own import own_listing
+from feddiv.data.images.own_listing import own_listing
 from feddiv.data.names import composed, is_train, one_spelling, test_name
 
 TAKES: Final = frozenset(

@@ -12,7 +12,7 @@ from PIL import Image
 from feddiv.core.archives import described
 from feddiv.core.errors import UserError, in_one_line
 from feddiv.data.data_options import DataOptions
-from feddiv.data.images.own import SIZE
+from feddiv.data.images.own_listing import SIZE
 from feddiv.data.images.pixels import image_pixels, pixels
 
 CHANNELS: Final = (1, 3, 4)

@@ -16,7 +16,7 @@ from feddiv.core.terminal import shown
 from feddiv.data.data_options import DataOptions
 from feddiv.data.dataset import Dataset, Split
 from feddiv.data.images.listing import Files, ImageListing, Listed, numbered, some
-from feddiv.data.images.own import own_listing
+from feddiv.data.images.own_listing import own_listing
 from feddiv.data.names import (
     TEST,
     TRAIN,

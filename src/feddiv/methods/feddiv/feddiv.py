@@ -3,7 +3,12 @@
 Symbols of the paper: theta = `net`, W = `NoiseFilter`, D_k = a client's samples, n_k = its size,
 delta-hat = `noise_level`, y-hat = `predicted`, y-tilde = `debiased_labels`, p-hat_k =
 `memory.bias`, zeta = `relabel.confidence`, xi and m = `sampler.xi` and `sampler.momentum`,
-eta = 1 where `regulariser` applies. p-bar, the model's mean prediction over all clients, is ours.
+eta = 1 where `regulariser` applies. p-bar, the model's mean prediction over all clients, is ours:
+messages carry it as `bias`.
+
+Steps of a round: 1 clients are chosen and sent model and filter; 2 they filter and relabel; 3 they
+train on what the sampler keeps; 4 they fit the filter to their scores; 5 the server averages the
+models; 6 it aggregates the filters.
 """
 
 from __future__ import annotations
@@ -126,15 +131,15 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         chosen = self.choose(everyone, rng)
         if moment.stage == "train":
             first = openings(self.options) if moment.turn == 0 else ()
-            turns = [*((kind, everyone) for kind in first), ("train", chosen)]
+            exchanges = [*((kind, everyone) for kind in first), ("train", chosen)]
         elif self.options.warmup.mode == "hand_over":
             order = rng.numpy("order").permutation(len(everyone))
-            turns = [("warmup", (everyone[i],)) for i in order]
+            exchanges = [("warmup", (everyone[i],)) for i in order]
         else:
-            turns = [("warmup", chosen)]
-        if moment.exchange == len(turns):
+            exchanges = [("warmup", chosen)]
+        if moment.exchange == len(exchanges):
             return None
-        kind, clients = turns[moment.exchange]
+        kind, clients = exchanges[moment.exchange]
         return Exchange(clients, self._message(kind, state))
 
     def _message(self, kind: str, state: FedDivState) -> Message:

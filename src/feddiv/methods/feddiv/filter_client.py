@@ -26,7 +26,9 @@ class FilterMemory:
 
 
 class ClientFilter:
-    """The filter a client received, together with what it remembers; uploads move its `memory` on.
+    """The filter a client received, together with what it remembers.
+
+    `keep` and `upload` replace `memory`.
 
     `received` may hold `mixture`, the six numbers of W^(t), `bias`, p-bar, `pardons`, the scores up
     to which labels of starved classes are kept, and `temperature`, by which a model is calibrated.

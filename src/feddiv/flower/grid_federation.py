@@ -43,9 +43,9 @@ from feddiv.methods.contract import Assessment, Exchange, Facts, Message, Visit
 HELLO, ASSESS = "hello", "assess"
 NOBODY = -1  # the client of a message to a site that has no number yet
 KEPT = 3  # saves that a run may come back to: two checkpoints, and one being written
-LINGER = 60.0  # seconds
+LINGER = 60.0  # seconds that Flower keeps a message beyond twice the time-out
 SOONEST, LATEST = 0.01, 0.5  # seconds between two looks for a reply
-GREETING = 120.0  # seconds to answer hello: a site may have images to read
+HELLO_TIMEOUT = 120.0  # seconds: a site may have images to read first
 
 
 class Network(Protocol):
@@ -62,10 +62,12 @@ class Network(Protocol):
 
 
 class FlowerFederation(Federation):
-    """Sites that are reached through a Grid. `run` tells this run's memories from others'.
+    """Sites that are reached through a Grid.
 
-    A site has `greeting` seconds to answer hello. The first model that is made begins with the
-    `initial` weights, if there are any. In a simulation nodes are not `keyed`: theirs are invented.
+    `run` is the token that separates this run's memories at the sites from other runs'. `tell`
+    prints a line for the operator. A site has `hello_timeout` seconds to answer hello. The first
+    model that is made begins with the `initial` weights, if there are any. `keyed` is False in
+    simulations, whose node keys are made up and identify nobody.
     """
 
     def __init__(
@@ -76,14 +78,14 @@ class FlowerFederation(Federation):
         options: Flower,
         run: str,
         tell: Callable[[str], None] = lambda line: None,
-        greeting: float = GREETING,
+        hello_timeout: float = HELLO_TIMEOUT,
         initial: StateDict | None = None,
         keyed: bool = True,
     ) -> None:
         torch.set_num_threads(1)  # as everywhere: more would change the bits of an evaluation
         self.grid, self.workspace, self.options = grid, workspace, options
         self.run, self.tell = run, tell
-        self.greeting, self.initial, self.keyed = greeting, initial, keyed
+        self.hello_timeout, self.initial, self.keyed = hello_timeout, initial, keyed
         self.config = to_toml(experiment.from_anywhere())
         self.seats = Seats()
         self.versions: dict[int, str] = {}
@@ -91,8 +93,8 @@ class FlowerFederation(Federation):
         self._marked: dict[int, str] = {}
         self._saved: list[dict[int, str]] = []
         self._refused: dict[tuple[int, str], str] = {}  # sites that may not take part, and why
+        self._again: set[tuple[int, str]] = set()  # of those refused, who may be greeted again
         self._gathered = False
-        self._again: set[tuple[int, str]] = set()  # of those, who may be asked again
         self._strangers: list[Greeting] = []  # sites that wait for a number
 
     # Who is there
@@ -171,7 +173,7 @@ class FlowerFederation(Federation):
         task = SiteTask(address, HELLO, self.config)
         records = message_records(task, Message(HELLO))
         found: list[Greeting] = []
-        replies = self._sent({node.id: records for node in nodes}, self.greeting)
+        replies = self._sent({node.id: records for node in nodes}, self.hello_timeout)
         for node, (_, answer) in zip(nodes, replies, strict=True):
             try:
                 greeting = Greeting.of(
@@ -244,8 +246,8 @@ class FlowerFederation(Federation):
     ) -> Iterator[tuple[int, FlowerMessage | str]]:
         """Send to nodes; their answers, or why there is none, in the same order.
 
-        What comes early is kept until its turn: a site that is gone by then has answered. Messages
-        outlive the time-out, for with a message its reply expires too.
+        An answer that comes early is kept, so a site may leave once it has answered. A message is
+        kept longer than the time-out, because Flower drops a reply when its message expires.
         """
         messages = [
             FlowerMessage(content, node, MessageType.TRAIN, ttl=2 * seconds + LINGER)

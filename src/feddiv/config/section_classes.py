@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 from feddiv.config.sections import EVALUATIONS, FEDERATIONS
+from feddiv.core.did_you_mean import did_you_mean
 from feddiv.core.errors import UserError
 from feddiv.core.import_path import is_import_path
-from feddiv.core.nearest import did_you_mean
 from feddiv.core.options import Options
 from feddiv.data import NOISES, PARTITIONS
-from feddiv.data.noise.own import import_noise
+from feddiv.data.noise.own_noise import import_noise
 
 NAMED: Mapping[str, Mapping[str, type[Options]]] = {
     "partition": PARTITIONS,

@@ -1,6 +1,6 @@
 """An experiment as a whole: its run, then the methods it is compared with on the same draw."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,12 +64,13 @@ def run_experiment(
     brought: Loaded | None = None,
     carrier: Carrier,
     net: Callable[[], nn.Module] | None = None,
+    notes: Sequence[str] = (),
 ) -> Run:
     """Run it, then each method of `against` in `folder/against/NAME`.
 
     Everything is prepared before anything is written, so a user's error leaves no trace. `brought`
-    are data that no source loads, `carrier` says who carries the messages, `net`
-    makes a net that the caller brings.
+    are data that no source loads, `carrier` says who carries the messages, `net` makes a net that
+    the caller brings. The watcher gets the `notes` once a run is possible.
     """
     main = prepare(experiment, watcher=watcher, brought=brought, net=net)
     rivals = {
@@ -79,12 +80,8 @@ def run_experiment(
         )
         for name, rival in rivals_of(main.experiment).items()
     }
-    changed = ", ".join(
-        f"method.{key}={value}" for key, value in changed_options(experiment).items()
-    )
-    for name in experiment.against:
-        if changed and name not in rivals:
-            watcher.note(f"against: {name!r} is the run itself, with {changed}; it is run once")
+    for note in (*notes, *_left_out(experiment, rivals)):
+        watcher.note(note)
     watcher.opens(folder.path)
     run = _started(title(experiment), main, folder, watcher, carrier)
     called = rival_titles(experiment, rivals)
@@ -188,6 +185,17 @@ def rivals_of(experiment: Experiment, begun: Path | None = None) -> dict[str, Ex
         if _variant(rival) != _variant(experiment)
         or (begun is not None and (begun / file_name(name) / "config.toml").is_file())
     }
+
+
+def _left_out(experiment: Experiment, rivals: Collection[str]) -> list[str]:
+    """A line for each name of `against` that is the run itself although it has options set."""
+    options = changed_options(experiment).items()
+    changed = ", ".join(f"method.{key}={value}" for key, value in options)
+    return [
+        f"against: {name!r} is the run itself, with {changed}; it is run once"
+        for name in experiment.against
+        if changed and name not in rivals
+    ]
 
 
 def as_rival(experiment: Experiment, name: str) -> Experiment:

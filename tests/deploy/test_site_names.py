@@ -3,7 +3,7 @@
 import pytest
 
 from feddiv.core.errors import UserError
-from feddiv.deploy.names import address, site_names
+from feddiv.deploy.site_names import address, site_names
 
 
 @pytest.mark.parametrize(

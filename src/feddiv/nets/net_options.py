@@ -8,9 +8,9 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from feddiv.core.did_you_mean import did_you_mean
 from feddiv.core.errors import UserError
 from feddiv.core.import_path import is_import_path
-from feddiv.core.nearest import did_you_mean
 from feddiv.core.options import GivenPath, Options
 from feddiv.nets.weights import weights_sha256
 
