@@ -110,9 +110,7 @@ def test_a_resnet50_on_clothing1m(command, tmp_path):
 
 def test_accuracy_on_doubtful_labels_is_called_so(command, fruit):
     outcome = command("run", "data.source=folder", "data.path=fruit", *SHORT, "--out", "first")
-    assert "test samples are taken from folder itself (12), and their labels may be as wrong" in (
-        outcome.err
-    )
+    assert "test samples are some of the data (12), whose labels may be as wrong" in outcome.err
     assert "round 2 of 2  given labels " in outcome.err
     assert " believed " in outcome.err
     heading = next(line for line in outcome.out.splitlines() if "last ten" in line)

@@ -48,7 +48,7 @@ def test_a_client_column_is_kept_unasked(hospitals: dict[str, Any]) -> None:
     experiment = load_experiment("own", hospitals)
     assert holders(experiment, listener) == [{0.0}, {1.0}]
     said = listener.said("clients are")
-    assert said.startswith("clients are the 2 that table names (north, south)")
+    assert said.startswith("clients are the 2 that the data name (north, south)")
     assert 'name = "auto"' in to_toml(experiment), "show does not know the data"
     bare = load_experiment(None, {**hospitals, "clients.fraction": 1.0})
     assert holders(bare) == [{0.0}, {1.0}], "nor without a preset"
@@ -92,8 +92,8 @@ def test_another_partition_that_was_chosen_is_used_and_said_aloud(
     chosen = {**hospitals, "partition.name": "iid", "clients.count": 3}
     assert holders(load_experiment("own", chosen), listener) == [{0.0, 1.0}] * 3
     assert listener.said("NOT") == (
-        "partition.name=iid: clients are NOT the 2 that table names (north, south), their samples "
-        "are mixed; partition.name=natural keeps them"
+        "partition.name=iid: clients are NOT the 2 that the data name (north, south), their "
+        "samples are mixed; partition.name=natural keeps them"
     )
     preset = Listener()
     holders(load_experiment("quickstart", {**hospitals, "rounds": 5}), preset)

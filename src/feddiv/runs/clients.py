@@ -11,7 +11,7 @@ def with_clients(experiment: Experiment, dataset: Dataset) -> tuple[Experiment, 
     settled = as_settled(experiment, named=elsewhere or dataset.holder is not None)
     if dataset.holder is None or experiment.partition.name == "natural":
         return settled, []
-    theirs = f"{len(dataset.clients):,} that {dataset.name} names ({some(dataset.clients)})"
+    theirs = f"{len(dataset.clients):,} that the data name ({some(dataset.clients)})"
     rule = settled.partition.name
     if rule == "natural":
         return settled, [f"clients are the {theirs}; partition.name=iid would deal samples anew"]

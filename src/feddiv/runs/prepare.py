@@ -82,8 +82,8 @@ def _settled(
         remarks += few_at_once(experiment, draw)
         if _doubtful_test(dataset, draw):
             remarks.append(
-                f"test samples are taken from {dataset.name} itself ({len(dataset.test):,}), and "
-                "their labels may be as wrong as the others: look at the accuracy on believed ones"
+                f"test samples are some of the data ({len(dataset.test):,}), whose labels may be "
+                "as wrong as the others: look at the accuracy on believed ones"
             )
     for line in () if begun else remarks:
         watcher.note(line)
