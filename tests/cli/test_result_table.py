@@ -32,7 +32,7 @@ FLAT = [0.7] * 12
 
 def test_a_curve_that_still_rises_is_told_with_the_command(capsys) -> None:
     print_summary(run_of(RISING, "runs/my first"))
-    said = "Still rising: feddiv (9.0 points over its last 10 rounds). For more: "
+    said = "Still rising: feddiv (9.0 points over its last 10 measured rounds). For more: "
     assert f"{said}feddiv resume 'runs/my first' rounds=48\n" in capsys.readouterr().out
 
 

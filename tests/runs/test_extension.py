@@ -90,7 +90,7 @@ def test_a_stopped_run_is_given_more_rounds_or_fewer(
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (["rounds=5"], r"rounds=5: the run in .* has done 6; fewer cannot be asked of it any more"),
+        (["rounds=5"], r"rounds=5: the run in .* has done 6; ask for more"),
         (["rounds=1"], r"warmup.iterations=1 takes 2 of rounds=1"),
         (["train.lr=0.5"], r"train.lr=0.5: the run in .* was begun with 0.03"),
         (["rounds=9", "seed=1"], r"seed=1: the run in .* was begun with 0"),
@@ -151,8 +151,25 @@ def test_shares_of_the_rounds(name: str, planned: str) -> None:
     wanted = load_experiment("quickstart", [f"method.name={name}", "rounds=60"])
     assert not can_go_on(begun, 60)
     with pytest.raises(UserError, match=f"rounds=60: {name} plans {planned} by the number of r"):
-        check_extension(begun, wanted, 20, Path("run"))
-    check_extension(begun, wanted, 0, Path("run"))  # before its first round it may be planned anew
+        check_extension(begun, wanted, 20, 20, Path("run"))
+    check_extension(
+        begun, wanted, 0, 0, Path("run")
+    )  # before its first round it may be planned anew
+
+
+def test_labels_that_would_have_moved_in_the_only_round_are_planned_by_the_rounds() -> None:
+    settings = ["method.name=jointopt", "warmup.iterations=0"]
+    begun, wanted = (load_experiment("quickstart", [*settings, f"rounds={n}"]) for n in (1, 8))
+    with pytest.raises(UserError, match=r"jointopt plans method\.labels_after"):
+        check_extension(begun, wanted, 1, 1, Path("run"))
+
+
+def test_rounds_that_leave_nothing_to_do_are_refused() -> None:
+    begun, same = (load_experiment("quickstart", [f"rounds={n}"]) for n in (33, 20))
+    done = 4 + 12  # turns: four of warm-up, worth two rounds each
+    with pytest.raises(UserError, match="rounds=20: the run in run has done 20; ask for more"):
+        check_extension(begun, same, done, done, Path("run"))
+    check_extension(begun, same, done - 1, done, Path("run"))  # its last turn is under way
 
 
 def test_a_rival_that_cannot_go_on_stops_the_run_before_anything_is_changed(

@@ -69,8 +69,13 @@ def _settings(given: list[str], beginning: str) -> Iterator[str]:
     from feddiv.cli.arguments import split_arguments
     from feddiv.config.reading import load_experiment
     from feddiv.core.dotted import flat
+    from feddiv.presets import preset_names
 
-    experiment = load_experiment(*split_arguments(given))
+    source, overrides = split_arguments(given)
+    # Reading a file, or a path to code, would import what it names: not at the press of a key.
+    if source not in preset_names() or any(":" in setting for setting in overrides):
+        return
+    experiment = load_experiment(source, overrides)
     for key, value in flat(experiment.model_dump(mode="json")).items():
         if not key.startswith(beginning):
             continue

@@ -43,7 +43,7 @@ def _rising(run: Run) -> list[str]:
     for name, each in titled(run).items():
         risen = rise(after_warmup(each.rounds, measure))
         if risen is not None:
-            rises.append(f"{name} ({100 * risen:.1f} points over its last {LAST} rounds)")
+            rises.append(f"{name} ({100 * risen:.1f} points over its last {LAST} measured rounds)")
     if not rises:
         return []
     more = 2 * run.experiment.rounds

@@ -73,7 +73,7 @@ def _served(grid: Grid, run: Mapping[str, Any], watcher: "Lines") -> Run:
         )
     else:
         place = RunFolder(folder, again="resume=true in the run config")
-        result = run_experiment(experiment_of(run), place, watcher, carrier=carrier)
+        result = run_experiment(experiment_of(run, watcher.note), place, watcher, carrier=carrier)
     save_picture(result)
     for line in closing_lines(result):
         watcher.say(line)
@@ -108,7 +108,9 @@ def on_grid(grid: Grid, lines: "Lines", initial: StateDict | None = None) -> Car
     return federation
 
 
-def experiment_of(run: Mapping[str, Any]) -> Experiment:
+def experiment_of(
+    run: Mapping[str, Any], note: Callable[[str], None] = lambda line: None
+) -> Experiment:
     """The experiment of a run config: a preset or a file, and settings by flat keys."""
     preset, config = str(run.get("preset", "")), str(run.get("config", ""))
     if preset and config:
@@ -131,7 +133,7 @@ def experiment_of(run: Mapping[str, Any]) -> Experiment:
             f"run config {min(given)}: is unknown; allowed are {', '.join(OURS)} and settings "
             "such as rounds, method-name, train-lr"
         )
-    return load_experiment(source, settings, IMPLIED)
+    return load_experiment(source, settings, IMPLIED, note)
 
 
 def flat_keys(experiment: Experiment) -> dict[str, str]:

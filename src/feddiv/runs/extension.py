@@ -53,8 +53,14 @@ def check_rounds(prepared: Prepared, path: Path, refused: Callable[[str], None])
     if not file.is_file() or rounds_asked(path) == prepared.experiment.rounds:
         return
     checkpoint = newest_checkpoint(prepared, path, refused)
-    done = 0 if checkpoint is None else checkpoint.cut.turn - 1 + bool(checkpoint.cut.tallies)
-    check_extension(load_experiment(file), prepared.experiment, done, path)
+    done, begun = (0, 0) if checkpoint is None else _progress(checkpoint)
+    check_extension(load_experiment(file), prepared.experiment, done, begun, path)
+
+
+def _progress(checkpoint: Checkpoint) -> tuple[int, int]:
+    """Turns that are done, and those that have at least begun."""
+    done = checkpoint.cut.turn - 1
+    return done, done + bool(checkpoint.cut.tallies)
 
 
 def newest_checkpoint(
@@ -75,16 +81,21 @@ def rounds_asked(path: Path) -> int:
     return load_experiment(path / "config.toml").rounds
 
 
-def check_extension(begun: Experiment, wanted: Experiment, done: int, where: Path) -> None:
-    """Refuse a number of rounds with which the `done` turns of a run would have been others."""
+def check_extension(
+    begun: Experiment, wanted: Experiment, done: int, started: int, where: Path
+) -> None:
+    """Refuse rounds that leave nothing to do, or with which past turns would have been others.
+
+    Of its turns a run has `done` so many, and `started` perhaps one more.
+    """
     before, after = Course.of(begun), Course.of(wanted)
-    if len(after.turns) < done:
+    if done and len(after.turns) <= done:
         raise UserError(
             f"rounds={wanted.rounds}: the run in {where} has done {before.first(done).rounds:g}; "
-            "fewer cannot be asked of it any more"
+            "ask for more"
         )
     key = planned_by(begun, wanted)
-    if done and (key is not None or before.first(done) != after.first(done)):
+    if started and (key is not None or before.first(started) != after.first(started)):
         named = "its stages" if key is None else f"method.{key}"
         raise UserError(
             f"rounds={wanted.rounds}: {begun.method.name} plans {named} by the number of rounds; "
@@ -105,9 +116,14 @@ def planned_by(begun: Experiment, wanted: Experiment) -> str | None:
     """The option that means another round when there are so many more rounds, if there is one."""
     for key in begun.build_method().shares_of_rounds:
         share = getattr(begun.method, key)
-        if begun.budget.part(share) != wanted.budget.part(share):
+        if _switch(begun, share) != _switch(wanted, share):
             return key
     return None
+
+
+def _switch(experiment: Experiment, share: float) -> int:
+    """The round with which something begins after this share of them: the last at the latest."""
+    return min(experiment.budget.part(share), experiment.rounds - 1)
 
 
 def extend(prepared: Prepared, folder: RunFolder) -> None:

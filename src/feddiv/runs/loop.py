@@ -187,6 +187,7 @@ class Loop:
             if self._enough(over=over):
                 continue
             over, failures = False, failures + 1
+            self._refusals = []
             self._note(turn, {"repeated": failures, "missing": self._absent()})
             spent, again = self.cut.seconds, start.attempt + failures
             self.federation.rewind(mark)
@@ -223,7 +224,7 @@ class Loop:
         """Why a turn brought nothing; numbers that are not finite mean steps that are too large."""
         refusals = self._refusals
         if not refusals:
-            return Diverged(f"no reply of turn {turn.number} could be used; nobody answered")
+            return Diverged(f"no reply of turn {turn.number} could be used; clients.jsonl says why")
         first, others = refusals[0], len(refusals) - 1
         why = f"client {first.client}: {first.why}"
         if not any(refusal.declared for refusal in refusals):
@@ -296,8 +297,9 @@ class Loop:
         return True
 
     def _cut(self, cut: Cut) -> None:
-        self.cut, self.consistent = cut, True
+        self.cut = cut
         self.on_cut(cut)
+        self.consistent = True
 
     def _note(self, turn: Turn, line: Record) -> None:
         self.on_client({**_head(turn), **line})

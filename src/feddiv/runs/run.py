@@ -107,7 +107,8 @@ def execute(
             message, end = method.assessment(loop.state), loop.rng.at(round=loop.cut.turn)
             ending = Closing.of(prepared.draw, federation.assess(message, end))
         except BaseException as problem:
-            if isinstance(problem, UserError) and loop.cut.turn == 1 and checkpoint is None:
+            nothing = loop.cut.turn == 1 and not loop.cut.tallies
+            if isinstance(problem, UserError) and nothing and checkpoint is None:
                 recorder.forget()  # the run is impossible: there is nothing to go on with
             elif loop.consistent:
                 with suppress(OSError):  # what went wrong first is what matters

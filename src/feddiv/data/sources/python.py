@@ -194,9 +194,12 @@ def _named(clients: Clients) -> dict[str, ClientSamples]:
     if isinstance(clients, Mapping):
         named = {}
         for name, each in clients.items():
-            if str(name) in named:
-                raise UserError(f"clients has the name {str(name)!r} twice, as text and as number")
-            named[str(name)] = each
+            text = str(name).strip()  # as cells of tables are
+            if not text:
+                raise UserError(f"clients has the name {name!r}; give every client a name")
+            if text in named:
+                raise UserError(f"clients has the name {text!r} twice")
+            named[text] = each
         spelled = one_spelling(named, "clients: name")
         named = {spelled[name]: each for name, each in named.items()}
     elif isinstance(clients, Sequence) and not isinstance(clients, str):

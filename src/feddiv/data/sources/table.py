@@ -215,7 +215,8 @@ def _sheet(
         clients, holder = numbered(names)
         if table.clients is not None:
             clients = table.clients
-            holder = np.array([clients.index(name) for name in names], dtype=np.int64)
+            numbers = {name: number for number, name in enumerate(clients)}
+            holder = np.array([numbers[name] for name in names], dtype=np.int64)
     return Sheet(classes, labels, truth, clients, holder, train, test, split_here)
 
 
