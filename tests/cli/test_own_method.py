@@ -8,6 +8,7 @@ from feddiv.config.reading import load_experiment
 
 OWN = "examples.own_method.small_loss:SmallLoss"
 
+SMALL = ["rounds=2", "warmup.iterations=1", "data.images=200", "against=[]"]
 BROKEN = '''
 from examples.own_method.small_loss import SmallLoss
 from feddiv import methods as fd
@@ -51,6 +52,7 @@ def broken(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(folder)
 
 
+@pytest.mark.slow
 def test_run_against_others_resume_and_predict(command, tiny, tmp_path):
     rivals = f"against=['fedavg', '{OWN}-half']"
     outcome = command("run", *tiny, f"method.name={OWN}", rivals, "--out", "mine")
@@ -126,12 +128,12 @@ def test_show_and_list(command):
             f"method.variant: 'third' is unknown; {OWN} has default, half",
         ),
         (
-            ["method.name=broken_methods:Silent", "rounds=2", "data.images=200", "against=[]"],
+            [*SMALL, "method.name=broken_methods:Silent", "checkpoint.seconds=0"],
             "method.name=broken_methods:Silent: replies to 'train' are not what kinds() declares; "
             "client 4: kept was not declared (and 4 more)",
         ),
         (
-            ["method.name=broken_methods:OtherKind", "rounds=2", "data.images=200", "against=[]"],
+            [*SMALL, "method.name=broken_methods:OtherKind"],
             "method.name=broken_methods:OtherKind: plans an exchange of kind 'train', and kinds() "
             "declares learn",
         ),

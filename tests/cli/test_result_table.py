@@ -32,7 +32,7 @@ FLAT = [0.7] * 12
 
 def test_a_curve_that_still_rises_is_told_with_the_command(capsys) -> None:
     print_summary(run_of(RISING, "runs/my first"))
-    said = "Still rising: feddiv (its last 5 rounds by 5.0 points). For more: "
+    said = "Still rising: feddiv (9.0 points over its last 10 rounds). For more: "
     assert f"{said}feddiv resume 'runs/my first' rounds=48\n" in capsys.readouterr().out
 
 
@@ -44,7 +44,7 @@ def test_other_curves_are_not(curve: list[float], capsys) -> None:
 
 def test_a_rival_that_rises_is_named(capsys) -> None:
     print_summary(run_of(FLAT, fedavg=run_of(RISING)))
-    assert "Still rising: fedavg (its last" in capsys.readouterr().out
+    assert "Still rising: fedavg (9.0" in capsys.readouterr().out
 
 
 def test_no_command_is_named_that_would_be_refused(capsys) -> None:

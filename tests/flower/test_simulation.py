@@ -16,6 +16,7 @@ from feddiv.core.errors import UserError
 SETTINGS = {
     "rounds": 4,
     "clients.count": 3,
+    "clients.fraction": 1.0,
     "warmup.iterations": 1,
     "train.epochs": 1,
     "data.images": 150,

@@ -77,6 +77,7 @@ def test_tables_have_the_class_unless_two_are_called_so() -> None:
     assert rival_titles(found, found.against)[f"{OWN}-half"] == "SmallLoss-half"
 
 
+@pytest.mark.slow
 def test_folders_have_no_colon_in_their_names(tmp_path: Path) -> None:
     assert file_name(f"{OWN}-half") == "examples.own_method.small_loss.SmallLoss-half"
     assert file_name("feddiv-no-relabel-no-pcs") == "feddiv-no-relabel-no-pcs"
@@ -94,6 +95,7 @@ def test_one_name_twice_is_refused_also_by_another_path() -> None:
         options(f'against=["{OWN}", "{OWN}-default"]')
 
 
+@pytest.mark.slow
 def test_what_it_trained_can_be_used_while_it_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

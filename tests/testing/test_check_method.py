@@ -17,6 +17,7 @@ def findings(method: Any, options: dict[str, Any] | None = None) -> list[str]:
     return told.value.findings
 
 
+@pytest.mark.slow
 def test_the_tutorial_s_method_keeps_to_the_contract() -> None:
     check_method(SmallLoss)
     check_method(SmallLoss, {"variant": "half", "start": 0.5})
@@ -52,8 +53,8 @@ def test_a_class_that_nobody_else_could_import() -> None:
 
 def test_options_that_there_are_not() -> None:
     assert findings(SmallLoss, {"mots": 0.5})[-1] == (
-        "it cannot be chosen: method.mots is an unknown key; allowed here: name, variant, most, "
-        "start"
+        "it cannot be chosen: method.mots is an unknown key (did you mean method.most?); allowed "
+        "here: name, variant, most, start"
     )
 
 
@@ -64,6 +65,7 @@ ONE = "client 0, which has one sample"
 NOTHING_PER_SAMPLE = "nothing per sample may leave"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "said"),
     [
@@ -78,8 +80,8 @@ NOTHING_PER_SAMPLE = "nothing per sample may leave"
             broken.BadVariants,
             [
                 "variant 'default': its summary is missing",
-                "variant 'typo': method.mots is an unknown key; allowed here: name, variant, most, "
-                "start",
+                "variant 'typo': method.mots is an unknown key (did you mean method.most?); "
+                "allowed here: name, variant, most, start",
             ],
         ),
         (
@@ -263,6 +265,7 @@ def test_each_mistake_is_named(method: Any, said: list[str]) -> None:
     assert all(line in told for line in said), told
 
 
+@pytest.mark.slow
 def test_a_reply_that_says_more_than_is_declared_is_named_with_its_clients() -> None:
     (said,) = findings(broken.Talkative)
     assert said == (

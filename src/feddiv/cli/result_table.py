@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from feddiv.runs.curve import FEW, after_warmup, rise
+from feddiv.runs.curve import LAST, after_warmup, rise
 from feddiv.runs.extension import can_go_on
 from feddiv.runs.results import Results, titled
 from feddiv.runs.run import Run
@@ -41,9 +41,9 @@ def _rising(run: Run) -> list[str]:
     """A line where more rounds would help, and how to have them."""
     measure, rises = run.experiment.evaluation.measure, []
     for name, each in titled(run).items():
-        higher = rise(after_warmup(each.rounds, measure))
-        if higher is not None:
-            rises.append(f"{name} (its last {FEW} rounds by {100 * higher:.1f} points)")
+        risen = rise(after_warmup(each.rounds, measure))
+        if risen is not None:
+            rises.append(f"{name} ({100 * risen:.1f} points over its last {LAST} rounds)")
     if not rises:
         return []
     more = 2 * run.experiment.rounds

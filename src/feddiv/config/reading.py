@@ -85,7 +85,8 @@ def load_experiment(
     try:
         experiment = validated(tree)
     except NoRoundLeft as problem:
-        if "rounds" not in settings or "warmup.iterations" in settings:
+        shipped = isinstance(source, str) and source in preset_names()
+        if not shipped or "rounds" not in settings or "warmup.iterations" in settings:
             raise
         experiment = _with_less_warmup(tree, problem, note)
     for key, options in left_out.items():
@@ -106,7 +107,7 @@ def as_settings(overrides: Overrides) -> dict[str, Any]:
 def _with_less_warmup(
     tree: dict[str, Any], problem: NoRoundLeft, note: Callable[[str], None]
 ) -> Experiment:
-    """For a quick try: of the source's warm-up as much as fits into the rounds that were typed.
+    """For a quick try: of a preset's warm-up as much as fits into the rounds that were typed.
 
     If the method refuses so short a warm-up, the original `problem` is raised.
     """

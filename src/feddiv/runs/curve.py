@@ -9,8 +9,8 @@ from feddiv.core.arrays import Array
 
 # Stages in which a method is not yet what it is about; FedCorr calls its own so.
 WARMUP: Final = ("warmup", "preprocess")
-FEW: Final = 5  # rounds that are compared with as many before them
-CLEARLY: Final = 0.01  # by how much, and by how many standard errors, a mean has to be higher
+LAST: Final = 10  # rounds that a line is laid through
+CLEARLY: Final = 0.02  # how far the line has to rise over them, and by how many standard errors
 ERRORS: Final = 3.0
 
 
@@ -21,14 +21,17 @@ def after_warmup(rounds: Sequence[dict[str, Any]], measure: str) -> Array:
 
 
 def rise(curve: Array) -> float | None:
-    """By how much the last five rounds are above the five before, if that is more than noise.
+    """How far a straight line through the last ten rounds rises, if that is more than noise.
 
-    It counts from a hundredth on, and from three standard errors of the difference: rounds that
-    only scatter, however widely, pass in less than one case in a hundred.
+    It counts from two hundredths on, and from three standard errors of the slope: rounds that only
+    scatter, however widely, pass in about one case in a hundred.
     """
-    if len(curve) < 2 * FEW:
+    if len(curve) < LAST:
         return None
-    last, before = curve[-FEW:], curve[-2 * FEW : -FEW]
-    higher = float(last.mean() - before.mean())
-    error = float(np.sqrt((last.var(ddof=1) + before.var(ddof=1)) / FEW))
-    return higher if higher > max(CLEARLY, ERRORS * error) else None
+    heights = curve[-LAST:] - curve[-LAST:].mean()
+    steps = np.arange(LAST) - (LAST - 1) / 2
+    slope = float(steps @ heights / (steps @ steps))
+    left = heights - slope * steps
+    error = float(np.sqrt(left @ left / (LAST - 2) / (steps @ steps)))
+    risen = (LAST - 1) * slope
+    return risen if risen > CLEARLY and slope > ERRORS * error else None

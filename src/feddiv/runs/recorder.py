@@ -4,6 +4,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from pathlib import Path
+from shutil import rmtree
 
 from feddiv.core.arrays import Weights
 from feddiv.federation.federation import Federation
@@ -75,6 +76,10 @@ class Recorder:
         self.folder.settle()
         self.checkpoints.write(*self._latest, self.federation)
         self._saved, self._written = True, time.perf_counter()
+
+    def forget(self) -> None:
+        """Take back the checkpoints."""
+        rmtree(self.checkpoints.folder, ignore_errors=True)
 
 
 def checkpoints_of(prepared: Prepared, path: Path) -> Checkpoints:

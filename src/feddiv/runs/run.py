@@ -107,9 +107,9 @@ def execute(
             message, end = method.assessment(loop.state), loop.rng.at(round=loop.cut.turn)
             ending = Closing.of(prepared.draw, federation.assess(message, end))
         except BaseException as problem:
-            # An error of the user in the first turn leaves nothing to go on with.
-            impossible = isinstance(problem, UserError) and loop.cut.turn == 1
-            if loop.consistent and not impossible:
+            if isinstance(problem, UserError) and loop.cut.turn == 1 and checkpoint is None:
+                recorder.forget()  # the run is impossible: there is nothing to go on with
+            elif loop.consistent:
                 with suppress(OSError):  # what went wrong first is what matters
                     recorder.save()
             raise

@@ -3,7 +3,6 @@
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import Any, Final
 
 import numpy as np
@@ -136,12 +135,11 @@ class Watch:
         if not isinstance(opinion, Assessment):
             self.findings.add("assess has to return an Assessment", place)
             raise Stopped
-        for field in fields(Assessment):
-            value = getattr(opinion, field.name)
+        for name in ("predicted", "p_clean", "scores"):
+            value = getattr(opinion, name)
             if value is not None and np.shape(value) != (len(client),):
                 self.findings.add(
-                    f"assess: {field.name} has to have one entry for each of the client's samples",
-                    place,
+                    f"assess: {name} has to have one entry for each of the client's samples", place
                 )
                 raise Stopped
         quality = opinion.p_clean
