@@ -101,7 +101,7 @@ def run(
         >>> run.summary["filter"]["f1"], run.column("test_accuracy")  # doctest: +SKIP
         >>> feddiv.load(run.folder).predict(images)  # doctest: +SKIP
     """
-    from feddiv.config.own_data import load_with_clients, usual_preset
+    from feddiv.config.own_data import load_with_clients, usual_preset, without_test
     from feddiv.config.reading import as_settings, load_experiment
     from feddiv.data.sources.python import brought
     from feddiv.methods.registry import file_name, full_name
@@ -118,6 +118,11 @@ def run(
         settled = load_experiment(experiment, settings, note=notes.append)
     else:
         settled = load_with_clients(experiment, settings, notes.append)
+    data = brought(clients, test, classes, settled.data)
+    if data is not None and not len(data.test) and without_test(experiment, settings):
+        notes.append("no test samples: clients keep some of theirs out (evaluation.name=held_out)")
+        settings = {**settings, "evaluation.name": "held_out"}
+        settled = load_with_clients(experiment, settings, notes.append)
     preset = "experiment"
     if isinstance(experiment, str | Path):
         preset = Path(experiment).name.removesuffix(".toml")
@@ -131,7 +136,7 @@ def run(
         settled,
         folder,
         watcher or Watcher(),
-        brought=brought(clients, test, classes, settled.data),
+        brought=data,
         carrier=_carrier(_checked(workers)),
         notes=notes,
     )

@@ -15,7 +15,7 @@ from tests.data.pictures import Listener, class_folders, load, picture
 
 from feddiv.core import interrupts
 from feddiv.core.errors import UserError
-from feddiv.data.images import assemble, decode
+from feddiv.data.images import decode, to_dataset
 from feddiv.data.images.decode import BLOCK
 from feddiv.data.images.listing import Files
 from feddiv.data.images.pixel_store import PixelStore
@@ -290,7 +290,7 @@ def test_a_disk_that_is_short_is_said_before_anything_is_written(
     class Usage:
         free = 2_000
 
-    monkeypatch.setattr(assemble.shutil, "disk_usage", lambda path: Usage)
+    monkeypatch.setattr(to_dataset.shutil, "disk_usage", lambda path: Usage)
     with pytest.raises(
         UserError, match=r"data\.size=8: 20 images take 0\.0 MB .* FEDDIV_CACHE .* data\.size"
     ):

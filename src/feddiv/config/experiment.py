@@ -159,6 +159,10 @@ def spelt_out(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return {**settings, f"{prefix}name": method, f"{prefix}variant": variant}
 
 
+class NoWarmup(UserError):
+    """The method is another one without warm-up."""
+
+
 class NoRoundLeft(UserError):
     """Warm-up takes all rounds."""
 
@@ -174,7 +178,7 @@ def validated(tree: Mapping[str, Any]) -> Experiment:
     check_net_name(experiment.model.name)
     budget, method = experiment.budget, experiment.build_method()
     if method.without_warmup is not None and not budget.warmup_iterations:
-        raise UserError(
+        raise NoWarmup(
             f"warmup.iterations=0: {experiment.method.name} needs 1 or more, "
             f"without warm-up it is {method.without_warmup}"
         )

@@ -29,16 +29,22 @@ def load_with_clients(
     All of them take part in every round, unless the caller says otherwise: what a preset says is
     meant for clients of its own.
     """
-    if not _says_fraction(source):
+    if not _says(source, "clients", "fraction"):
         settings = {"clients.fraction": 1.0, **settings}
     return load_experiment(source, settings, CLIENTS, note)
 
 
-def _says_fraction(source: Source) -> bool:
+def without_test(source: Source, settings: Mapping[str, Any]) -> bool:
+    """Whether it is left to us how to measure a model without test samples."""
+    return "evaluation.name" not in settings and not _says(source, "evaluation", "name")
+
+
+def _says(source: Source, section: str, key: str) -> bool:
+    """Whether a key is the caller's own word, and not a preset's."""
     if isinstance(source, Experiment):
         return True
     if isinstance(source, str) and source in presets():
         return False
     tree = read_toml(source) if isinstance(source, str | Path) else source
-    clients = tree.get("clients")
-    return isinstance(clients, Mapping) and "fraction" in clients
+    options = tree.get(section)
+    return isinstance(options, Mapping) and key in options

@@ -9,6 +9,7 @@ from typing import Any
 from feddiv.config.experiment import (
     Experiment,
     NoRoundLeft,
+    NoWarmup,
     is_natural,
     method_spelt_out,
     spelt_out,
@@ -118,7 +119,7 @@ def _with_less_warmup(
     put(fits, "warmup.iterations", iterations)
     try:
         experiment = validated(fits)
-    except UserError:
+    except NoWarmup:
         raise problem from None
     before = tree["warmup"]["iterations"]
     note(f"rounds={budget.rounds}: warmup.iterations={iterations}, as {before} would take them all")

@@ -384,4 +384,11 @@ def declared_kind(method: Method[Any, Any], facts: Facts, exchange: Exchange) ->
             f"method.name={method.options.name}: plans an exchange of kind {kind!r}, and kinds() "
             f"declares {', '.join(kinds) or 'none'}"
         )
+    for message in (exchange.message, *exchange.personal.values()):
+        extra = sorted(message.payload.keys() - set(kinds[kind].message))
+        if extra:
+            raise UserError(
+                f"method.name={method.options.name}: a message of kind {kind!r} carries "
+                f"{extra[0]!r}, which kinds() does not declare"
+            )
     return kinds[kind]

@@ -107,7 +107,7 @@ def execute(
             message, end = method.assessment(loop.state), loop.rng.at(round=loop.cut.turn)
             ending = Closing.of(prepared.draw, federation.assess(message, end))
         except BaseException as problem:
-            nothing = loop.cut.turn == 1 and not loop.cut.tallies
+            nothing = loop.cut.turn == 1 and not any(each.visits for each in loop.cut.tallies)
             if isinstance(problem, UserError) and nothing and checkpoint is None:
                 recorder.forget()  # the run is impossible: there is nothing to go on with
             elif loop.consistent:
