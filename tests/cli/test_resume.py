@@ -53,7 +53,9 @@ def test_a_finished_run_is_given_more_rounds(command, refused, tmp_path: Path) -
     assert longer.code == 0
     assert "digits, 10 clients, 5 rounds, seed 0" in longer.out
     assert json.loads((tmp_path / "mine" / "summary.json").read_text())["rounds"] == 5
-    assert "rounds=4: the run in mine has done 5; fewer" in refused("resume", "mine", "rounds=4")
+    assert "rounds=4: the run in mine has done 5; ask for more" in refused(
+        "resume", "mine", "rounds=4"
+    )
     assert "was begun with 0.03" in refused("resume", "mine", "rounds=6", "train.lr=0.1")
 
 

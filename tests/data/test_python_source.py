@@ -171,14 +171,18 @@ def test_a_run_resumes_with_the_data_brought_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_test_set_is_needed_unless_clients_hold_out(tmp_path: Path) -> None:
+def test_without_a_test_set_clients_hold_out_unless_the_caller_says_otherwise(
+    tmp_path: Path,
+) -> None:
     clients = [vectors(30, 1), vectors(20, 2)]
     with pytest.raises(UserError, match="no test samples; evaluation"):
-        feddiv.run(CONFIG, clients=clients, out=tmp_path / "run")
+        feddiv.run(CONFIG, ["evaluation.name=central"], clients=clients, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    held_out = ["evaluation.name=held_out", "noise.name=symmetric"]
-    run = feddiv.run(CONFIG, held_out, clients=clients, out=tmp_path / "run", workers=0)
-    assert run.summary["held_out_samples"] == 10
+    for name, settings in (("said", ["evaluation.name=held_out"]), ("left", [])):
+        noise = [*settings, "noise.name=symmetric"]
+        run = feddiv.run(CONFIG, noise, clients=clients, out=tmp_path / name, workers=0)
+        assert run.summary["held_out_samples"] == 10
+    assert run.experiment.evaluation.name == "held_out"
 
 
 def test_what_contradicts_the_data_is_refused(tmp_path: Path) -> None:

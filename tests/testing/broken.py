@@ -75,14 +75,20 @@ class OtherKind(SmallLoss):
 
 
 class Misdeclared(SmallLoss):
-    """Declares what never comes, in four ways."""
+    """Sends what it does not declare."""
 
     def kinds(self, facts):
-        kinds = super().kinds(facts)
-        train = kinds["train"]
+        return {"train": replace(super().kinds(facts)["train"], message=())}
+
+
+class Overdeclared(SmallLoss):
+    """Declares what never comes, in two ways."""
+
+    def kinds(self, facts):
+        train = super().kinds(facts)["train"]
         rare = {"rare": fd.Declared((), optional=True)}
         return {
-            "train": replace(train, reply={**train.reply, **rare}, message=()),
+            "train": replace(train, reply={**train.reply, **rare}),
             "ask": fd.Kind(models=()),
         }
 

@@ -118,6 +118,11 @@ NOTHING_PER_SAMPLE = "nothing per sample may leave"
             [
                 "plan sends 'most' in messages of kind 'train', where kinds() declares nothing "
                 "(Kind(message=...))",
+            ],
+        ),
+        (
+            broken.Overdeclared,
+            [
                 "kinds() declares 'rare' in replies to 'train', and none has it",
                 "kinds() declares 'ask', and plan sent none in 8 rounds",
             ],
