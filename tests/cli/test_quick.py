@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # whole runs or processes
+
 # Parts that are only there once the package is really loaded: torch itself may be deferred.
 HEAVY = ("torch._C", "sklearn", "scipy", "matplotlib", "pandas", "flwr", "PIL.ImageDraw")
 WATCHED = f"""

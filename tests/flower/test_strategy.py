@@ -18,6 +18,8 @@ import feddiv
 from feddiv.core.errors import TooFew, UserError
 from feddiv.flower import Strategy, client_app
 
+pytestmark = pytest.mark.slow  # whole runs or processes
+
 CLASSES = 3
 SETTINGS = {"train.epochs": 1, "warmup.iterations": 1, "federation.wait": 0.01}
 

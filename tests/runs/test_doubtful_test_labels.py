@@ -20,6 +20,8 @@ from feddiv.runs.prepare import prepare
 from feddiv.runs.start_and_resume import Watcher
 from feddiv.runs.summary import Closing, summarise
 
+pytestmark = pytest.mark.slow  # whole runs or processes
+
 SETTINGS = {
     "data.source": "npz",
     "model.name": "mlp",

@@ -19,6 +19,8 @@ from feddiv.methods.registry import METHODS
 from feddiv.report.picture import PICTURE
 from feddiv.runs.extension import can_go_on, check_extension, with_rounds
 
+pytestmark = pytest.mark.slow  # whole runs or processes
+
 SMALL: dict[str, Any] = {
     "rounds": 3,
     "clients.count": 2,

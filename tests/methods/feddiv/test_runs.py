@@ -20,6 +20,8 @@ from feddiv.runs.evaluate import CentralEvaluation
 from feddiv.runs.loop import Loop
 from feddiv.runs.prepare import prepare
 
+pytestmark = pytest.mark.slow  # whole runs or processes
+
 TINY = {
     "data.images": 120,
     "data.test_images": 60,
