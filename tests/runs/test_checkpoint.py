@@ -18,7 +18,8 @@ from feddiv.federation.simulation import Simulation
 from feddiv.methods.contract import Reply
 from feddiv.runs.checkpoint import Checkpoints, Standing
 from feddiv.runs.journal import Seen
-from feddiv.runs.loop import Cut, Tally
+from feddiv.runs.loop import Cut
+from feddiv.runs.replies import Tally
 from feddiv.runs.run_folder import RunFolder
 from feddiv.runs.start_and_resume import Watcher
 

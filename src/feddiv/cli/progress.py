@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from feddiv.core.terminal import duration, shown
-from feddiv.runs.loop import Record
+from feddiv.runs.journal import Record
 from feddiv.runs.prepare import Prepared
 from feddiv.runs.run import Run
 from feddiv.runs.run_folder import RunFolder

@@ -19,7 +19,7 @@ from feddiv.core.dotted import flat
 from feddiv.core.errors import Diverged, TooFew, UserError
 from feddiv.flower.grid_federation import FlowerFederation
 from feddiv.report.picture import save_picture
-from feddiv.runs.loop import Record
+from feddiv.runs.journal import Record
 from feddiv.runs.prepare import Prepared
 from feddiv.runs.run import Carrier, Run
 from feddiv.runs.run_folder import RunFolder

@@ -23,7 +23,7 @@ from feddiv.federation.federation import Federation
 from feddiv.flower.serverapp import Lines, on_grid
 from feddiv.methods.contract import Method
 from feddiv.runs.evaluate import HeldOutEvaluation
-from feddiv.runs.loop import Record
+from feddiv.runs.journal import Record
 from feddiv.runs.model import by_model
 from feddiv.runs.prepare import Prepared
 from feddiv.runs.run import Carrier, Run

@@ -11,13 +11,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, get_args, get_origin
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from feddiv.core.arrays import Module, StateDict, Weights
+from feddiv.core.arrays import Array, Module, StateDict, Weights
 from feddiv.core.errors import Diverged, UserError
 from feddiv.core.options import Options
 from feddiv.core.randomness import Streams
@@ -231,6 +231,11 @@ class Declared:
 
     None in a shape stands for a size that only the net knows, such as the width of its features.
     A reply without the entry is refused, unless it is `optional`: some clients have nothing to say.
+
+    An entry is `pooled` if the server uses nothing of it but the sum over clients: a reply brings
+    the client's own total, or how it changed since the last reply that was taken. `impossible` says
+    why a client of n samples cannot have such a value (of a change: such a total); an empty text
+    means that it can.
     """
 
     shape: tuple[int | None, ...]
@@ -238,6 +243,8 @@ class Declared:
     high: float | tuple[float, ...] = np.inf
     optional: bool = False
     metric: bool = False  # one of the reply's metrics; else it belongs in the payload
+    pooled: Literal["", "total", "change"] = ""
+    impossible: Callable[[Array, int], str] | None = None
 
 
 @dataclass(frozen=True)
@@ -266,6 +273,7 @@ class Method(ABC, Generic[S, M]):
     # Options that are fractions of `rounds` and act outside `stages()`. A run with such options
     # cannot be given more rounds: those that are done would have gone differently.
     shares_of_rounds: ClassVar[tuple[str, ...]] = ()
+    single_models: ClassVar[bool] = False  # whether the server looks at models of single clients
     judges_unseen: ClassVar[bool] = False  # whether `assess` can judge what was never trained on
     State: ClassVar[Any]  # S and M of `class Name(Method[S, M])`: plain trees (feddiv.core.trees)
     Memory: ClassVar[Any]

@@ -18,9 +18,11 @@ from torch import Tensor
 from feddiv.core.errors import UserError
 from feddiv.core.files import Unreadable, load_tensors, save_tensors, tensors_hash
 from feddiv.core.trees import NotATree, Tensors, assemble, dismantle
+from feddiv.federation.accounts import Accounts
 from feddiv.federation.client_memory import CHECKSUM
 from feddiv.federation.federation import Federation
-from feddiv.runs.loop import Cut, Tally
+from feddiv.runs.loop import Cut
+from feddiv.runs.replies import Tally
 
 HEADER = "feddiv-checkpoint"
 VERSION = 2
@@ -63,8 +65,9 @@ class Checkpoints:
     def write(self, cut: Cut, standing: Standing, federation: Federation) -> None:
         """Save a cut, then forget all but the last ones."""
         tree, tensors = dismantle(cut.state, "server")
+        accounts, rows = dismantle(cut.accounts, "accounts")
         clients = {f"clients/{name}": tensor for name, tensor in federation.save().items()}
-        tensors |= clients
+        tensors |= rows | clients
         files = sorted({*federation.files(), *self.kept(cut.state)})
         content = {
             "version": VERSION,
@@ -74,6 +77,7 @@ class Checkpoints:
             "tallies": dismantle(cut.tallies)[0],
             "spent": cut.seconds,
             "attempt": cut.attempt,
+            "accounts": accounts,
             "standing": dismantle(standing)[0],
             "files": files,
         }
@@ -161,6 +165,7 @@ class Checkpoints:
             assemble(tuple[Tally, ...], content["tallies"], {}),
             content["spent"],
             content["attempt"],
+            assemble(Accounts | None, content.get("accounts"), tensors),
         )
         prefix = "clients/"
         clients = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

@@ -12,6 +12,8 @@ from typing import Any
 from feddiv.learning.quality import Confusion
 from feddiv.methods.contract import Diary, Reply
 
+Record = dict[str, Any]  # a line of a journal
+
 
 @dataclass(frozen=True)
 class Seen:

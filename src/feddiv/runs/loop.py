@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,23 +10,12 @@ import numpy as np
 from feddiv.core.arrays import Weights
 from feddiv.core.errors import Diverged, UserError
 from feddiv.core.randomness import Streams
-from feddiv.federation.federation import Absence, Federation
-from feddiv.federation.reply_check import Refused, Undeclared, check_reply
-from feddiv.federation.traffic import message_bytes, reply_bytes
-from feddiv.methods.contract import (
-    Exchange,
-    Facts,
-    Kind,
-    Method,
-    Moment,
-    Reply,
-    Visit,
-    declared_kind,
-)
+from feddiv.federation.accounts import Accounts
+from feddiv.federation.federation import Federation
+from feddiv.methods.contract import Facts, Method, Moment, declared_kind
 from feddiv.runs.evaluate import Evaluation
-from feddiv.runs.journal import Seen, client_line, round_line
-
-Record = dict[str, Any]
+from feddiv.runs.journal import Record, round_line
+from feddiv.runs.replies import CheckedReplies, Refusal, Tally
 
 
 @dataclass(frozen=True)
@@ -39,21 +28,6 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Tally:
-    """What the loop keeps of one exchange until its round is recorded."""
-
-    visits: tuple[Seen, ...] = ()
-    missing: tuple[int, ...] = ()
-    bytes_up: int = 0
-    bytes_down: int = 0
-
-    @property
-    def asked(self) -> int:
-        """How many clients were asked."""
-        return len(self.visits) + len(self.missing)
-
-
-@dataclass(frozen=True)
 class Cut:
     """Where a run stands between two exchanges: with the clients' memories, all there is to it."""
 
@@ -62,63 +36,8 @@ class Cut:
     tallies: tuple[Tally, ...] = ()  # of its exchanges so far
     seconds: float = 0.0  # spent on them
     attempt: int = 0  # how often the turn was begun before and given up
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """A reply that was not taken, and why; `declared` unless its kind declares something else."""
-
-    client: int
-    kind: str
-    why: str
-    declared: bool
-
-
-@dataclass
-class CheckedReplies:
-    """The replies of one exchange: taken one by one from `visits`, checked, counted, recorded."""
-
-    federation: Federation
-    exchange: Exchange
-    kind: Kind
-    visits: Iterator[Visit[Any] | Absence]
-    record: Callable[[Record], None]
-    missing: list[int] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
-    seen: list[Seen] = field(default_factory=list)
-    bytes_up: int = 0
-    bytes_down: int = 0
-
-    def __iter__(self) -> Iterator[Reply]:
-        sizes, kind = self.federation.facts.sizes, self.exchange.message.kind
-        answered: set[int] = set()
-        for visit in self.visits:
-            if isinstance(visit, Absence):
-                self.record({"client": visit.client, "kind": kind, "missing": visit.reason})
-                continue
-            reply = visit.reply
-            sent = self.exchange.to(reply.client)
-            self.bytes_down += message_bytes(sent)
-            self.bytes_up += reply_bytes(reply)
-            try:
-                check_reply(reply, self.kind, sent, sizes[reply.client])
-            except Refused as reason:
-                why = self.federation.refuse(reply.client, str(reason))
-                self.record({"client": reply.client, "kind": kind, "refused": why})
-                declared = not isinstance(reason, Undeclared)
-                self.refusals.append(Refusal(reply.client, kind, why, declared))
-                continue
-            answered.add(reply.client)
-            self.federation.accept(reply.client, visit.memory)
-            self.seen.append(Seen(replace(reply, weights=None, payload={}), visit.diary))
-            self.record(client_line(kind, reply, visit.diary))
-            yield reply
-        self.missing = [client for client in self.exchange.clients if client not in answered]
-
-    @property
-    def tally(self) -> Tally:
-        """What stays of them until the round is recorded."""
-        return Tally(tuple(self.seen), tuple(self.missing), self.bytes_up, self.bytes_down)
+    # What clients have said in all; None in a run that an earlier version began without.
+    accounts: Accounts | None = None
 
 
 class Loop:
@@ -149,7 +68,8 @@ class Loop:
         if start is None:
             facts: Facts = federation.facts
             start = Cut(
-                method.begin(lambda name: federation.make_model(name, rng), facts, rng.at(round=0))
+                method.begin(lambda name: federation.make_model(name, rng), facts, rng.at(round=0)),
+                accounts=Accounts(),
             )
         self.cut = start
         # False while the clients' memories have moved on and `cut` has not yet: a checkpoint
@@ -218,7 +138,7 @@ class Loop:
         self.on_round(line, weights)
         self.consistent = False
         self.federation.mark()  # what `save` writes from now on
-        self._cut(Cut(self.state, turn.number + 1))
+        self._cut(Cut(self.state, turn.number + 1, accounts=self.cut.accounts))
 
     def _unusable(self, turn: Turn) -> Exception:
         """Why a turn brought nothing; numbers that are not finite mean steps that are too large."""
@@ -277,8 +197,9 @@ class Loop:
         kind = declared_kind(self.method, self.federation.facts, exchange)
         # Clients work here: each visit is made when `merge` takes its reply.
         visits = self.federation.visits(exchange, rng)
+        accounts = None if cut.accounts is None else cut.accounts.opened(kind)
         replies = CheckedReplies(
-            self.federation, exchange, kind, visits, lambda line: self._note(turn, line)
+            self.federation, exchange, kind, visits, lambda line: self._note(turn, line), accounts
         )
         try:
             state = self.method.merge(cut.state, exchange, replies)
@@ -290,7 +211,7 @@ class Loop:
         self.federation.commit()
         tallies = (*cut.tallies, replies.tally)
         self._refusals += replies.refusals
-        self.cut = replace(cut, state=state, tallies=tallies, seconds=seconds)
+        self.cut = replace(cut, state=state, tallies=tallies, seconds=seconds, accounts=accounts)
         if cut_here:
             self.on_cut(self.cut)
         self.consistent = True

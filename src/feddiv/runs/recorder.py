@@ -10,7 +10,8 @@ from feddiv.core.arrays import Weights
 from feddiv.federation.federation import Federation
 from feddiv.runs.checkpoint import Checkpoint, Checkpoints, Standing
 from feddiv.runs.evaluate import comparable
-from feddiv.runs.loop import Cut, Record
+from feddiv.runs.journal import Record
+from feddiv.runs.loop import Cut
 from feddiv.runs.prepare import Prepared
 from feddiv.runs.run_folder import RunFolder
 

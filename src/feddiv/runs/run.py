@@ -20,7 +20,8 @@ from feddiv.federation.in_process import InProcess
 from feddiv.federation.worker_pool import Workers, usable_workers
 from feddiv.runs.checkpoint import FOLDER, NETS, Checkpoint
 from feddiv.runs.evaluate import evaluation_of
-from feddiv.runs.loop import Loop, Record
+from feddiv.runs.journal import Record
+from feddiv.runs.loop import Loop
 from feddiv.runs.model import model_hash
 from feddiv.runs.prepare import Prepared
 from feddiv.runs.recorder import Recorder

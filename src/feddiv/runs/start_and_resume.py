@@ -21,7 +21,7 @@ from feddiv.data import DataWatcher, Draw, Loaded
 from feddiv.methods.registry import file_name, full_name
 from feddiv.runs.clients import as_settled
 from feddiv.runs.extension import check_rounds, extend, newest_checkpoint, rounds_asked
-from feddiv.runs.loop import Record
+from feddiv.runs.journal import Record
 from feddiv.runs.prepare import Prepared, fitted, prepare
 from feddiv.runs.run import Carrier, Run, execute, finished_run
 from feddiv.runs.run_folder import RunFolder

@@ -6,17 +6,22 @@ nothing is per sample.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from feddiv.learning.score import LOG_ODDS_CLIP
+from feddiv.core.arrays import Array
+from feddiv.learning.score import LOG_ODDS_CLIP, score_range
 from feddiv.methods.common import DIVERGENCE
 from feddiv.methods.contract import Declared, Facts, Kind
 from feddiv.methods.feddiv.feddiv_options import FedDivOptions
-from feddiv.methods.feddiv.filter import BINS
+from feddiv.methods.feddiv.filter import BINS, FilterOptions
 from feddiv.methods.feddiv.second_opinion import TEMPERATURES, least_log_likelihood
 
 TRAINS = ("warmup", "train")  # kinds whose replies bring a model
+LARGEST_CROSS_ENTROPY = 1e4  # of a model that is of any use: that label has odds of e^-10000
+Pooled = Literal["total", "change"]
 
 
 def openings(options: FedDivOptions) -> tuple[str, ...]:
@@ -63,15 +68,13 @@ def uploads(options: FedDivOptions, kind: str, *, by_trust: bool) -> tuple[str, 
 
 def kinds(options: FedDivOptions, facts: Facts, *, by_trust: bool) -> Mapping[str, Kind]:
     """Every kind of exchange, with shapes and bounds."""
-    classes, largest = len(facts.classes), float(max(facts.sizes.values()))
+    largest = float(max(facts.sizes.values()))
+    scope = Scope(options.filter, len(facts.classes), largest)
     return {
         kind: Kind(
             reply={
                 **(DIVERGENCE if kind in TRAINS else {}),
-                **{
-                    name: BOUNDS[name](classes, largest)
-                    for name in uploads(options, kind, by_trust=by_trust)
-                },
+                **{name: BOUNDS[name](scope) for name in uploads(options, kind, by_trust=by_trust)},
             },
             models=("net",) if kind in TRAINS else (),
             message=downloads(options, kind, by_trust=by_trust),
@@ -80,38 +83,65 @@ def kinds(options: FedDivOptions, facts: Facts, *, by_trust: bool) -> Mapping[st
     }
 
 
-def _softmax(classes: int, largest: float) -> Declared:
-    return Declared((classes,), -largest, largest)
+@dataclass(frozen=True)
+class Scope:
+    """What bounds depend on: the filter's options, how many classes, the largest client's n_k."""
+
+    options: FilterOptions
+    classes: int
+    largest: float
+
+    @property
+    def scores(self) -> tuple[float, float]:
+        """The range of scores as the filter sees them."""
+        if self.options.scale == "minmax":
+            return 0.0, 1.0
+        return score_range(self.options.score, self.classes) or (0.0, LARGEST_CROSS_ENTROPY)
 
 
-def _likelihood(classes: int, largest: float) -> Declared:
-    lowest = largest * least_log_likelihood(classes)
-    return Declared((len(TEMPERATURES),), lowest, -lowest)
+def _softmax(scope: Scope) -> Declared:
+    most = scope.largest
+    return Declared((scope.classes,), -most, most, pooled="change", impossible=no_counts)
 
 
-def _tally(classes: int, largest: float) -> Declared:
-    swing = 2 * LOG_ODDS_CLIP * largest  # of a sum of scores, from one end to the other
-    return Declared((3, classes), -swing, swing)
+def _likelihood(scope: Scope) -> Declared:
+    least = least_log_likelihood(scope.classes)
+
+    def impossible(total: Array, samples: int) -> str:
+        inside = (total >= least * samples - _slack(samples)) & (total <= _slack(samples))
+        return "" if inside.all() else f"no likelihood of {samples} labels"
+
+    size, lowest = len(TEMPERATURES), scope.largest * least
+    return Declared((size,), lowest, -lowest, pooled="change", impossible=impossible)
 
 
-def _mixture(classes: int, largest: float) -> Declared:
+def _tally(scope: Scope) -> Declared:
+    swing = 2 * LOG_ODDS_CLIP * scope.largest  # of a sum of scores, from one end to the other
+    return Declared((3, scope.classes), -swing, swing, pooled="change", impossible=no_tally)
+
+
+def _mixture(scope: Scope) -> Declared:
     """Two means, two variances, two weights; one sample, or equal scores, have none."""
-    inf, least = np.inf, float(np.finfo(np.float64).tiny)
-    low, high = (-inf, -inf, least, least, least, least), (inf, inf, inf, inf, 1.0, 1.0)
-    return Declared((6,), low, high, optional=True)
+    (low, high), least = scope.scores, float(np.finfo(np.float64).tiny)
+    slack, wide = 1e-9 * (high - low), (high - low) ** 2
+    lows = (low - slack, low - slack, least, least, least, least)
+    highs = (high + slack, high + slack, wide, wide, 1.0, 1.0)
+    return Declared((6,), lows, highs, optional=True, impossible=no_mixture)
 
 
-def _histogram(classes: int, largest: float) -> Declared:
-    return Declared((BINS,), -largest, largest, optional=True)  # as a mixture
+def _histogram(scope: Scope) -> Declared:
+    """As a mixture: some clients have none. With members=round the server forgets histograms."""
+    most: float = scope.largest
+    pooled: Pooled = "total" if scope.options.members == "round" else "change"
+    return Declared((BINS,), -most, most, optional=True, pooled=pooled, impossible=no_counts)
 
 
-def _trusted(classes: int, largest: float) -> Declared:
-    return Declared((), low=0.0, high=largest)
+def _trusted(scope: Scope) -> Declared:
+    return Declared((), 0.0, scope.largest, impossible=_too_much_trust)
 
 
-# Shape and bounds of an upload, for a number of classes and the largest client's n_k. Totals are
-# uploaded as changes, which may be negative.
-BOUNDS: Mapping[str, Callable[[int, float], Declared]] = {
+# Shape and bounds of an upload. Totals are uploaded as changes, which may be negative.
+BOUNDS: Mapping[str, Callable[[Scope], Declared]] = {
     "softmax": _softmax,
     "likelihood": _likelihood,
     "tally": _tally,
@@ -119,3 +149,43 @@ BOUNDS: Mapping[str, Callable[[int, float], Declared]] = {
     "histogram": _histogram,
     "trusted": _trusted,
 }
+
+
+def no_counts(total: Array, samples: int) -> str:
+    """Why these are no counts of a client's samples, or sums of their probabilities."""
+    if (total < -_slack(samples)).any():
+        return "a count below zero"
+    if abs(total.sum() - samples) > _slack(samples):
+        return f"counts of {total.sum():g} samples at a client of {samples}"
+    return ""
+
+
+def no_tally(total: Array, samples: int) -> str:
+    """Why this is no tally: labels given, labels kept, and their summed scores, by class."""
+    given, kept, scores = total
+    if why := no_counts(given, samples):
+        return why
+    slack = _slack(samples)
+    if (kept < -slack).any() or (kept > given + slack).any():
+        return "more labels kept than given"
+    if (np.abs(scores) > LOG_ODDS_CLIP * given + slack).any():
+        return "scores that no labels have"
+    return ""
+
+
+def no_mixture(numbers: Array, samples: int) -> str:
+    """Why these six numbers are no mixture as clients fit them: sorted, with weights of sum 1."""
+    clean, noisy, *_, first, second = numbers
+    if clean > noisy:
+        return "the clean component's mean above the noisy one's"
+    return "" if abs(first + second - 1) <= 1e-6 else "weights that do not sum to 1"
+
+
+def _too_much_trust(trusted: Array, samples: int) -> str:
+    over = trusted > samples + _slack(samples)
+    return f"more than the client's {samples} labels" if over else ""
+
+
+def _slack(samples: int) -> float:
+    """What sums of changes may be off by, from rounding."""
+    return 1e-6 * (samples + 1)

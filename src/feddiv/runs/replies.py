@@ -1,0 +1,87 @@
+"""Replies of one exchange on their way to the merge: checked, counted, recorded."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from feddiv.federation.accounts import Accounts
+from feddiv.federation.federation import Absence, Federation
+from feddiv.federation.reply_check import Refused, Undeclared, check_reply
+from feddiv.federation.traffic import message_bytes, reply_bytes
+from feddiv.methods.contract import Exchange, Kind, Reply, Visit
+from feddiv.runs.journal import Record, Seen, client_line
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What the loop keeps of one exchange until its round is recorded."""
+
+    visits: tuple[Seen, ...] = ()
+    missing: tuple[int, ...] = ()
+    bytes_up: int = 0
+    bytes_down: int = 0
+
+    @property
+    def asked(self) -> int:
+        """How many clients were asked."""
+        return len(self.visits) + len(self.missing)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A reply that was not taken, and why; `declared` unless its kind declares something else."""
+
+    client: int
+    kind: str
+    why: str
+    declared: bool
+
+
+@dataclass
+class CheckedReplies:
+    """The replies of one exchange: taken one by one from `visits`, checked, counted, recorded."""
+
+    federation: Federation
+    exchange: Exchange
+    kind: Kind
+    visits: Iterator[Visit[Any] | Absence]
+    record: Callable[[Record], None]
+    accounts: Accounts | None = None
+    missing: list[int] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    seen: list[Seen] = field(default_factory=list)
+    bytes_up: int = 0
+    bytes_down: int = 0
+
+    def __iter__(self) -> Iterator[Reply]:
+        sizes, kind = self.federation.facts.sizes, self.exchange.message.kind
+        answered: set[int] = set()
+        for visit in self.visits:
+            if isinstance(visit, Absence):
+                self.record({"client": visit.client, "kind": kind, "missing": visit.reason})
+                continue
+            reply = visit.reply
+            sent = self.exchange.to(reply.client)
+            self.bytes_down += message_bytes(sent)
+            self.bytes_up += reply_bytes(reply)
+            try:
+                check_reply(reply, self.kind, sent, sizes[reply.client])
+                if self.accounts is not None:
+                    self.accounts.enter(reply, self.kind)
+            except Refused as reason:
+                why = self.federation.refuse(reply.client, str(reason))
+                self.record({"client": reply.client, "kind": kind, "refused": why})
+                declared = not isinstance(reason, Undeclared)
+                self.refusals.append(Refusal(reply.client, kind, why, declared))
+                continue
+            answered.add(reply.client)
+            self.federation.accept(reply.client, visit.memory)
+            self.seen.append(Seen(replace(reply, weights=None, payload={}), visit.diary))
+            self.record(client_line(kind, reply, visit.diary))
+            yield reply
+        self.missing = [client for client in self.exchange.clients if client not in answered]
+
+    @property
+    def tally(self) -> Tally:
+        """What stays of them until the round is recorded."""
+        return Tally(tuple(self.seen), tuple(self.missing), self.bytes_up, self.bytes_down)
