@@ -11,7 +11,7 @@ from feddiv.core.arrays import Weights
 from feddiv.core.errors import Diverged, UserError
 from feddiv.core.randomness import Streams
 from feddiv.federation.federation import Absence, Federation
-from feddiv.federation.reply_check import Refused, Undeclared, check_reply
+from feddiv.federation.reply_check import Refused, Undeclared, check_reply, check_sender
 from feddiv.federation.traffic import message_bytes, reply_bytes
 from feddiv.methods.contract import (
     Exchange,
@@ -27,6 +27,7 @@ from feddiv.runs.evaluate import Evaluation
 from feddiv.runs.journal import Seen, client_line, round_line
 
 Record = dict[str, Any]
+NOBODY = -1  # who a reply without a client's number is from
 
 
 @dataclass(frozen=True)
@@ -97,16 +98,18 @@ class CheckedReplies:
                 self.record({"client": visit.client, "kind": kind, "missing": visit.reason})
                 continue
             reply = visit.reply
-            sent = self.exchange.to(reply.client)
-            self.bytes_down += message_bytes(sent)
             self.bytes_up += reply_bytes(reply)
             try:
+                check_sender(reply.client, self.exchange.clients, answered)
+                sent = self.exchange.to(reply.client)
+                self.bytes_down += message_bytes(sent)
                 check_reply(reply, self.kind, sent, sizes[reply.client])
             except Refused as reason:
-                why = self.federation.refuse(reply.client, str(reason))
-                self.record({"client": reply.client, "kind": kind, "refused": why})
+                client = reply.client if isinstance(reply.client, int) else NOBODY
+                why = self.federation.refuse(client, str(reason))
+                self.record({"client": client, "kind": kind, "refused": why})
                 declared = not isinstance(reason, Undeclared)
-                self.refusals.append(Refusal(reply.client, kind, why, declared))
+                self.refusals.append(Refusal(client, kind, why, declared))
                 continue
             answered.add(reply.client)
             self.federation.accept(reply.client, visit.memory)
