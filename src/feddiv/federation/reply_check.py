@@ -55,7 +55,7 @@ def _check(reply: Reply, kind: Kind, sent: Message, size: int) -> None:
     for name, field in kind.reply.items():
         if not field.optional and name not in (reply.metrics if field.metric else reply.payload):
             raise Undeclared(f"{name} is missing")
-    _check_weights(reply.weights or {}, kind.models, sent.weights)
+    _check_weights({} if reply.weights is None else reply.weights, kind.models, sent.weights)
 
 
 def _check_entry(name: str, said: object, field: Declared) -> None:
@@ -63,12 +63,13 @@ def _check_entry(name: str, said: object, field: Declared) -> None:
         value = np.asarray(said)
     except (TypeError, ValueError):
         raise Undeclared(f"{name} is not numeric") from None
-    # Texts and objects of Python become numbers too easily. A metric is written into a journal.
-    if value.dtype.kind not in "fiub" or (field.metric and not isinstance(said, int | float)):
+    if value.dtype.kind not in "fiub":  # texts and objects of Python become numbers too easily
         raise Undeclared(f"{name} is not numeric")
     sizes = zip(value.shape, field.shape, strict=False)
     if value.ndim != len(field.shape) or any(w not in (None, is_) for is_, w in sizes):
         raise Undeclared(f"{name} has shape {value.shape}, declared {field.shape}")
+    if field.metric and not isinstance(said, int | float):  # it is written into a journal
+        raise Undeclared(f"{name} is no plain number")
     with np.errstate(over="ignore"):  # a longer float may be infinite here
         value = value.astype(np.float64)
     if not np.isfinite(value).all():

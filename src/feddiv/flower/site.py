@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+import sys
 import traceback
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -76,7 +77,7 @@ class Site:
             return problem_records(reason)
         except Exception as problem:
             for line in traceback.format_exc().splitlines():  # it may be about the site's data
-                say(line)
+                print(shown(line, LINE), file=sys.stderr)
             return problem_records(f"failed ({type(problem).__name__}): its log says why")
 
     def _answered(self, task: SiteTask, message: Message) -> RecordDict:
