@@ -1,6 +1,6 @@
 """Replies that nobody may merge, made from honest ones: what a broken or hostile client sends."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -199,7 +199,8 @@ def odd_tensor(seen: Seen, rng: Rng) -> Reply | None:
     return replace(seen.reply, weights={**weights, model: state})
 
 
-WAYS: list[Callable[[Seen, Rng], Reply | None]] = [
+Way = Callable[[Seen, Rng], Reply | None]
+WAYS: list[Way] = [
     other_size,
     other_client,
     no_container,
@@ -213,10 +214,10 @@ WAYS: list[Callable[[Seen, Rng], Reply | None]] = [
 ]
 
 
-def malformed(seen: Seen, rng: Rng) -> Reply:
+def malformed(seen: Seen, rng: Rng, ways: Sequence[Way] = WAYS) -> Reply:
     """A reply that has to be refused."""
     while True:
-        reply: Reply | None = pick(rng, WAYS)(seen, rng)
+        reply: Reply | None = pick(rng, ways)(seen, rng)
         if reply is not None:
             return reply
 
