@@ -66,8 +66,8 @@ def main() -> None:
         for method in METHODS:
             with tempfile.TemporaryDirectory() as folder:
                 message, reply = last_visit(preset, method, Path(folder) / "run")
-            up = read_reply(reply.content, read_task(message.content).address)
             down = read_message(message.content, "train")
+            up = read_reply(reply.content, read_task(message.content).address, down)
             share = small(up.payload) / reply_bytes(up)
             cells = [
                 preset,

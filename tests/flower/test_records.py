@@ -34,6 +34,9 @@ STATE = {
 }
 
 
+SENT = Message("train", {"net": STATE})
+
+
 def sent(records: RecordDict) -> RecordDict:
     proto = recorddict_to_proto(records)
     return recorddict_from_proto(type(proto).FromString(proto.SerializeToString()))
@@ -70,7 +73,7 @@ def test_models_and_tasks_come_back():
 
 def test_a_reply_comes_back_and_names_its_visit():
     reply = Reply(7, 12, {"net": STATE}, {"histogram": np.arange(4.0)}, {"divergence": 0.25})
-    back = read_reply(sent(reply_records(HERE, reply)), HERE)
+    back = read_reply(sent(reply_records(HERE, reply)), HERE, SENT)
     assert (back.client, back.samples, back.metrics) == (7, 12, {"divergence": 0.25})
     assert torch.equal(back.weights["net"]["weight"], STATE["weight"])
     assert back.payload["histogram"].tolist() == [0, 1, 2, 3]
@@ -90,12 +93,12 @@ def test_a_reply_to_something_else_is_refused(change, said):
 
     records = sent(reply_records(HERE, Reply(7, 12)))
     with pytest.raises(Refused, match=said):
-        read_reply(records, replace(HERE, **change))
+        read_reply(records, replace(HERE, **change), SENT)
 
 
 def test_a_problem_is_told_as_it_is():
     with pytest.raises(Refused, match="no room left"):
-        read_reply(sent(problem_records("no room left")), HERE)
+        read_reply(sent(problem_records("no room left")), HERE, SENT)
 
 
 def test_versions_of_two_attempts_differ():
@@ -126,13 +129,13 @@ def test_arrays_that_are_none_are_refused(data):
 
     records = reply_records(HERE, Reply(7, 12, {"net": STATE}))
     forged = Array(dtype="float32", shape=(1,), stype="numpy.ndarray", data=data)
-    records["weights.net"] = ArrayRecord({"weight": forged})
+    records["weights.net"] = ArrayRecord({**records["weights.net"], "weight": forged})
     with pytest.raises(Refused, match=r"record weights\.net cannot be read"):
-        read_reply(sent(records), HERE)
+        read_reply(sent(records), HERE, SENT)
 
 
 def test_what_a_site_says_is_cut_and_harmless():
     with pytest.raises(Refused) as told:
-        read_reply(sent(problem_records("\x1b[2J" + "x" * 5000)), HERE)
+        read_reply(sent(problem_records("\x1b[2J" + "x" * 5000)), HERE, SENT)
     assert len(str(told.value)) == 300
     assert "\x1b" not in str(told.value)

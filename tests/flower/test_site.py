@@ -7,6 +7,8 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from flwr.app import Error
+from flwr.app import Message as FlowerMessage
 from tests.flower.own_data import CLASSES, site_folder, sites_grid
 from tests.flower.trial import lines, local, run_config, served, trial_grid
 
@@ -378,3 +380,52 @@ def test_sites_need_a_folder_for_the_run(deployment):
     grid, config = sites_grid(deployment, out="")
     with pytest.raises(UserError, match='out="…" has to name the folder'):
         served(grid, config)
+
+
+def test_classes_that_the_server_names_like_formulas_are_text_in_the_audit(deployment):
+    """A spreadsheet that opens the audit runs nothing."""
+    experiment = deployment / "experiment.toml"
+    experiment.write_text(experiment.read_text().replace("'zero'", "'=HYPERLINK(1)'"))
+    for name in ("a", "b"):
+        (deployment / name / "images" / "zero").rename(
+            deployment / name / "images" / "=HYPERLINK(1)"
+        )
+    grid, config = sites_grid(deployment)
+    served(grid, config)
+    rows = audit(deployment, "a")
+    cells = {row[key] for row in rows for key in ("sample", "given_label", "predicted_label")}
+    assert "'=HYPERLINK(1)" in cells
+    assert not any(cell.startswith("=") for cell in cells)
+
+
+def test_names_of_nodes_and_what_sites_say_do_nothing_to_the_log(deployment, capsys):
+    grid, config = sites_grid(deployment)
+    grid.names[5] = "\x1b[2Jnorth\nfeddiv: round 9 (train): fine" + "x" * 10_000
+    reasons = []
+
+    def spoil(node, message, reply):
+        if node == 6 and message.content["task"]["kind"] == "train" and not reasons:
+            reasons.append(node)
+            forged = "no\x1b[31m\nfeddiv: finished" + "x" * 10**6
+            return FlowerMessage(Error(7, forged), reply_to=message)
+        return reply
+
+    grid.meddle = spoil
+    served(grid, config)
+    said = capsys.readouterr().out
+    assert reasons
+    assert "\x1b" not in said
+    assert max(map(len, said.splitlines())) < 500
+    assert not any(line.startswith("feddiv: round 9") for line in said.splitlines())
+    journal = lines(deployment / "run" / "clients.jsonl")
+    assert max(len(str(line.get("missing", ""))) for line in journal) < 500
+
+
+def test_what_a_server_names_does_nothing_to_a_sites_log(tmp_path, capsys):
+    address = VisitAddress("ab" * 16, 0, 0, "", NOBODY)
+    task = SiteTask(address, HELLO, "seed = 1", software="\x1b[2J9\nfeddiv: all is well" * 10**5)
+    Site(tmp_path, Part(0)).answer(message_records(task, Message(HELLO)))
+    said = capsys.readouterr().out
+    assert "\x1b" not in said
+    assert len(said.splitlines()) == 1
+    assert len(said) < 2100

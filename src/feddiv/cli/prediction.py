@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TextIO
 
 from feddiv.core.errors import UserError
+from feddiv.core.spreadsheets import cell
 from feddiv.runs.model import TrainedModel
 from feddiv.runs.predict_inputs import read_inputs
 
@@ -42,4 +43,4 @@ def _write(
             started = True
         for name, row in zip(chunk.names, probabilities, strict=True):
             best = int(row.argmax())
-            rows.writerow([name, model.classes[best], f"{row[best]:.6f}"])
+            rows.writerow([cell(name), cell(model.classes[best]), f"{row[best]:.6f}"])

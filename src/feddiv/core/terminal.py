@@ -1,18 +1,33 @@
-"""What people read on a terminal: names that others gave, times."""
+"""What people read on a terminal: texts that others wrote, times."""
 
 import re
 from typing import Final
 
-# Control characters, all kinds of line breaks, what turns the direction of writing around, and
-# bytes of a file's name that are no text.
+# Characters of what somebody else wrote: a name in a line, what a machine says, a line of a log.
+NAME: Final = 60
+SAID: Final = 300
+LINE: Final = 2000
+
+# Control characters, all kinds of line breaks, what turns the direction of writing around or is
+# not seen, and bytes of a file's name that are no text.
 UNPRINTABLE: Final = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
 
-def shown(text: str) -> str:
-    """Text that can be printed anywhere, on one line, and does nothing to a terminal."""
-    return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+def shown(text: str, most: int | None = None) -> str:
+    """Text that can be printed anywhere, on one line, and does nothing to a terminal.
+
+    What came from another machine is cut after `most` characters, so that it fills no log.
+
+    >>> shown("north\\x1b[2J", 60), shown("x" * 9, 4)
+    ('north\\\\x1b[2J', 'xxx…')
+    """
+    if most is not None:
+        text = text[: most + 1]  # first, as it may be megabytes
+    plain = UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return plain if most is None or len(plain) <= most else plain[: most - 1] + "…"
 
 
 def duration(seconds: float) -> str:

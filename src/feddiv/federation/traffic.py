@@ -14,9 +14,15 @@ def message_bytes(message: Message) -> int:
 
 
 def reply_bytes(reply: Reply) -> int:
-    """Bytes of a reply on the way up; n_k and each metric count 8."""
-    weights = _weights_bytes(reply.weights) if reply.weights is not None else 0
-    return weights + _payload_bytes(reply.payload) + 8 * (1 + len(reply.metrics))
+    """Bytes of a reply on the way up; n_k and each metric count 8.
+
+    They are counted before the reply is checked: one that cannot be counted counts nothing.
+    """
+    try:
+        weights = _weights_bytes(reply.weights) if reply.weights is not None else 0
+        return weights + _payload_bytes(reply.payload) + 8 * (1 + len(reply.metrics))
+    except Exception:  # it holds no tensors and arrays, and will be refused
+        return 0
 
 
 def _weights_bytes(weights: Weights) -> int:

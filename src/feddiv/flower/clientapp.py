@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from feddiv.core.errors import UserError
 from feddiv.core.import_path import path_of
+from feddiv.core.terminal import LINE, shown
 from feddiv.flower.records import problem_records
 from feddiv.flower.site import Site, say
 from feddiv.flower.site_data import AppData, OwnData, Part, SiteData
@@ -94,7 +95,7 @@ def app_of(site: Callable[[Context], Site]) -> ClientApp:
             answer = site(context).answer(message.content)
         except UserError as problem:
             say(str(problem))
-            answer = problem_records(" ".join(str(problem).split()))
+            answer = problem_records(shown(" ".join(str(problem).split()), LINE))
         return Message(answer, reply_to=message)
 
     return app

@@ -8,15 +8,14 @@ version to start from.
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from flwr.app import Message as FlowerMessage
-from flwr.app import MessageType, RecordDict
+from flwr.app import RecordDict
 
 from feddiv.config.experiment import Experiment, to_toml
 from feddiv.config.sections import Flower
@@ -24,10 +23,12 @@ from feddiv.core.arrays import StateDict, Weights
 from feddiv.core.errors import TooFew
 from feddiv.core.interrupts import allowed
 from feddiv.core.randomness import Streams
+from feddiv.core.terminal import LINE, shown
 from feddiv.core.trees import Tensors
 from feddiv.federation.federation import Absence, Federation, Totals
-from feddiv.federation.reply_check import Refused, check_reply
+from feddiv.federation.reply_check import Refused
 from feddiv.federation.workspace import Workspace
+from feddiv.flower.delivery import Network, delivered
 from feddiv.flower.records import SiteTask, VisitAddress, message_records, weight_records
 from feddiv.flower.seats import (
     Greeting,
@@ -35,7 +36,7 @@ from feddiv.flower.seats import (
     Seat,
     Seats,
     Transient,
-    audit_kind,
+    audited,
     reply_in,
 )
 from feddiv.methods.contract import Assessment, Exchange, Facts, Message, Visit
@@ -43,22 +44,8 @@ from feddiv.methods.contract import Assessment, Exchange, Facts, Message, Visit
 HELLO, ASSESS = "hello", "assess"
 NOBODY = -1  # the client of a message to a site that has no number yet
 KEPT = 3  # saves that a run may come back to: two checkpoints, and one being written
-LINGER = 60.0  # seconds that Flower keeps a message beyond twice the time-out
-SOONEST, LATEST = 0.01, 0.5  # seconds between two looks for a reply
+PAUSE = 0.5  # seconds between two looks for sites
 HELLO_TIMEOUT = 120.0  # seconds: a site may have images to read first
-
-
-class Network(Protocol):
-    """What is used of Flower's Grid."""
-
-    def get_nodes(self) -> Iterable[Any]:
-        """The nodes that are connected now."""
-
-    def push_messages(self, messages: Iterable[FlowerMessage]) -> Iterable[str]:
-        """Send; the messages' ids."""
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[FlowerMessage]:
-        """Answers to these messages that have come."""
 
 
 class FlowerFederation(Federation):
@@ -124,7 +111,7 @@ class FlowerFederation(Federation):
         self._meet()
         while (count := self._present() if resumed else len(self._strangers)) < wanted:
             if not self._pause(deadline):
-                refused = "; ".join(self._refused.values())
+                refused = shown("; ".join(self._refused.values()), LINE)
                 raise TooFew(
                     f"{count} of {wanted} sites are there after "
                     f"federation.wait={self.options.wait:g} seconds"
@@ -170,14 +157,14 @@ class FlowerFederation(Federation):
         barred = self._refused.keys() - self._again
         nodes = [node for node in nodes if (node.id, node.session) not in barred]
         address = VisitAddress(self.run, 0, 0, "", NOBODY)
-        task = SiteTask(address, HELLO, self.config)
-        records = message_records(task, Message(HELLO))
+        task, message = SiteTask(address, HELLO, self.config), Message(HELLO)
+        records = message_records(task, message)
         found: list[Greeting] = []
-        replies = self._sent({node.id: records for node in nodes}, self.hello_timeout)
+        replies = delivered(self.grid, {node.id: records for node in nodes}, self.hello_timeout)
         for node, (_, answer) in zip(nodes, replies, strict=True):
             try:
                 greeting = Greeting.of(
-                    node, reply_in(answer, address), len(self.workspace.draw.parts)
+                    node, reply_in(answer, address, message), len(self.workspace.draw.parts)
                 )
                 taken = {*here, *(each.key for each in found)}
                 self.seats.check(greeting, taken)
@@ -193,7 +180,7 @@ class FlowerFederation(Federation):
     def _pause(self, deadline: float) -> bool:
         """Wait a little; False when there is no time left."""
         with allowed():
-            time.sleep(LATEST)
+            time.sleep(PAUSE)
         return time.monotonic() < deadline
 
     # Exchanges
@@ -213,14 +200,14 @@ class FlowerFederation(Federation):
                 asked[client] = address
                 task = self._task(message, address)
                 records[nodes[client]] = message_records(task, message, weights if same else None)
-        answers = self._sent(records, self.options.round_timeout)
+        answers = delivered(self.grid, records, self.options.round_timeout)
         for client in exchange.clients:
             if client not in asked:
                 yield self._absence(client, f"{self.seats.name(client)} is not connected")
                 continue
             _, answer = next(answers)
             try:
-                reply = reply_in(answer, asked[client])
+                reply = reply_in(answer, asked[client], exchange.to(client))
             except Refused as reason:
                 yield self._absence(client, f"{self.seats.name(client)}: {reason}")
                 continue
@@ -240,38 +227,6 @@ class FlowerFederation(Federation):
             self.versions.get(client, ""),
             tuple(sorted({each[client] for each in versions if client in each})),
         )
-
-    def _sent(
-        self, records: Mapping[int, RecordDict], seconds: float
-    ) -> Iterator[tuple[int, FlowerMessage | str]]:
-        """Send to nodes; their answers, or why there is none, in the same order.
-
-        An answer that comes early is kept, so a site may leave once it has answered. A message is
-        kept longer than the time-out, because Flower drops a reply when its message expires.
-        """
-        messages = [
-            FlowerMessage(content, node, MessageType.TRAIN, ttl=2 * seconds + LINGER)
-            for node, content in records.items()
-        ]
-        ids = list(self.grid.push_messages(messages)) if messages else []
-        deadline, pause = time.monotonic() + seconds, SOONEST
-        arrived: dict[str, FlowerMessage] = {}
-        outstanding = {id for id in ids if id}
-        for node, id in zip(records, ids, strict=True):
-            while id in outstanding:
-                with allowed():
-                    for message in self.grid.pull_messages(sorted(outstanding)):
-                        answered = message.metadata.reply_to_message_id
-                        if answered in outstanding:  # and not a second time
-                            outstanding.remove(answered)
-                            arrived[answered] = message
-                if id not in outstanding or time.monotonic() >= deadline:
-                    break
-                with allowed():
-                    time.sleep(pause)
-                pause = min(2 * pause, LATEST)
-            late = f"did not answer in {seconds:g} seconds" if id else "could not be reached"
-            yield node, arrived.pop(id, late)
 
     def accept(self, client: int, memory: str) -> None:
         """The reply was taken: the client's memory will be this version of it."""
@@ -352,15 +307,13 @@ class FlowerFederation(Federation):
         for visit in self.visits(exchange, rng):
             if isinstance(visit, Absence):
                 continue  # the operator knows already
-            reply = visit.reply
-            size = facts.sizes[reply.client]
+            client = visit.reply.client
             try:
-                check_reply(reply, audit_kind(size), exchange.message, size)
+                totals = audited(visit.reply, facts.sizes[client])
             except Refused as reason:
-                self.tell(f"no label audit: {self.seats.name(reply.client)}: {reason}")
+                self.tell(f"no label audit: {self.seats.name(client)}: {reason}")
                 continue
-            counts = {name: int(value) for name, value in reply.metrics.items()}
-            yield reply.client, Totals(size, **counts)
+            yield client, totals
 
     def save(self) -> Tensors:
         """Who sits where, and the version of each one's memory, at the last mark."""

@@ -1,31 +1,33 @@
 """Our messages as Flower's records: weights as arrays, everything small as lists of numbers.
 
 A record says what it is and nothing of classes or code. What comes from the network is read as
-numbers and texts of expected names, or refused.
+numbers and texts of expected names and sizes, or refused.
 """
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import metadata
-from io import BytesIO
 from typing import Any
 
 import numpy as np
 import torch
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
-from numpy.lib import format as npy
 
 from feddiv.core.arrays import StateDict, Weights
-from feddiv.core.terminal import shown
+from feddiv.core.terminal import NAME, shown
 from feddiv.federation.reply_check import Refused
+from feddiv.flower.arrays import LONGEST_HEADER, read_tensor
 from feddiv.methods.contract import Message, Payload, Reply
 
 WEIGHTS, PAYLOAD, METRICS = "weights.", "payload", "metrics"
 TASK, ANSWER, PROBLEM = "task", "answer", "problem"
 SOFTWARE = metadata.version("feddiv")  # server and sites have to have the same
-LONGEST = 300  # characters of what a site says
 SHAPE = ":shape"  # of the entry whose name comes before it
+SIDES = re.compile(r"(?:[0-9]{1,12}(?:x[0-9]{1,12}){0,31})?")
+MOST_ENTRIES = 1000  # of a payload, and of the metrics
+MOST_NUMBERS = 1_000_000  # of a reply's payload, beyond as many as were sent
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,12 @@ def read_task(records: RecordDict) -> SiteTask:
 
 
 def read_message(records: RecordDict, kind: str) -> Message:
-    """The message itself."""
-    return Message(kind, _weights(records), _payload(records))
+    """The message itself; how much it may hold is for the server to say."""
+    weights: dict[str, StateDict] = {}
+    for name, record in records.items():
+        if name.startswith(WEIGHTS):
+            weights[name.removeprefix(WEIGHTS)] = _state(name, record)
+    return Message(kind, weights, _payload(records, None))
 
 
 def reply_records(address: VisitAddress, reply: Reply) -> RecordDict:
@@ -108,31 +114,36 @@ def problem_records(text: str) -> RecordDict:
     return RecordDict({PROBLEM: ConfigRecord({"text": text})})
 
 
-def read_reply(records: RecordDict, expected: VisitAddress) -> Reply:
-    """The reply in an answer; refused if it answers something else, or says why there is none."""
+def read_reply(records: RecordDict, expected: VisitAddress, sent: Message) -> Reply:
+    """The reply in an answer to what was `sent`.
+
+    Refused if it answers something else, says why there is none, or holds more than was sent.
+    """
     if PROBLEM in records:
-        raise Refused(shown(_text(_config(records, PROBLEM), "text"))[:LONGEST])
+        raise Refused(_text(_config(records, PROBLEM), "text"))
     head = _config(records, ANSWER)
     address = _address(head)
     if address != expected:
         raise Refused(_difference(address, expected))
-    metrics = records.get(METRICS)
-    if not isinstance(metrics, MetricRecord):
-        raise Refused(f"record {METRICS} is missing")
-    said: dict[str, float] = {}
-    for name, value in metrics.items():
-        if isinstance(value, list):
-            raise Refused(f"metric {name} is a list")
-        said[name] = float(value)
-    weights = _weights(records)
-    return Reply(address.client, _whole(head, "samples"), weights or None, _payload(records), said)
+    known = {*asdict(expected), "samples"}
+    if other := [key for key in head if key not in known]:
+        raise Refused(f"{_cut(other[0])} was not asked for")
+    samples, metrics = _whole(head, "samples"), _metrics(records)
+    weights = _returned(records, sent.weights)
+    return Reply(address.client, samples, weights or None, _payload(records, sent), metrics)
 
 
 def _difference(address: VisitAddress, expected: VisitAddress) -> str:
     got, wanted = asdict(address), asdict(expected)
     other = [name for name in wanted if got[name] != wanted[name]]
-    what = ", ".join(f"{name} {got[name]!r} instead of {wanted[name]!r}" for name in other)
+    what = ", ".join(
+        f"{name} {_cut(repr(got[name]))} instead of {wanted[name]!r}" for name in other
+    )
     return f"answers for {what}"
+
+
+def _cut(name: str) -> str:
+    return shown(name, NAME)
 
 
 def weight_records(weights: Weights) -> dict[str, ArrayRecord]:
@@ -147,34 +158,51 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().cpu().contiguous()
 
 
-def _weights(records: RecordDict) -> dict[str, StateDict]:
+def _returned(records: RecordDict, sent: Weights) -> dict[str, StateDict]:
+    """Models that come back: those that were sent, with the same entries, and no larger."""
     found: dict[str, StateDict] = {}
     for name, record in records.items():
-        if not name.startswith(WEIGHTS):
+        if name in (ANSWER, PAYLOAD, METRICS):
             continue
-        if not isinstance(record, ArrayRecord):
-            raise Refused(f"record {name} holds no arrays")
-        try:
-            state = {key: _tensor(array.data) for key, array in record.items()}
-        except (TypeError, ValueError, OSError, EOFError, OverflowError, SyntaxError) as error:
-            raise Refused(f"record {name} cannot be read ({error})") from None
-        found[name.removeprefix(WEIGHTS)] = state
+        model = name.removeprefix(WEIGHTS)
+        if name == model or model not in sent:
+            raise Refused(f"record {_cut(name)} was not asked for")
+        if isinstance(record, ArrayRecord):
+            if record.keys() != sent[model].keys():
+                raise Refused(f"model {model} has other entries than were sent")
+            for key, tensor in sent[model].items():
+                most = tensor.numel() * tensor.element_size() + LONGEST_HEADER
+                if len(record[key].data) > most:
+                    came = len(record[key].data)
+                    raise Refused(f"{model}.{key} holds {came:,} bytes, at most {most:,} can come")
+        found[model] = _state(name, record)
     return found
 
 
-def _tensor(data: bytes) -> torch.Tensor:
-    """A number array in numpy's format, no larger than what came; nothing else is read."""
-    stream = BytesIO(data)
-    version = npy.read_magic(stream)
-    read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
-    if read is None:
-        raise ValueError(f"format {version} is unknown")
-    shape, by_columns, dtype = read(stream)
-    if dtype.kind not in "fiub" or math.prod(shape) * dtype.itemsize != len(data) - stream.tell():
-        raise ValueError(f"{dtype} {shape} is not what came")
-    flat = np.frombuffer(data, dtype, offset=stream.tell())
-    ordered = flat.reshape(shape, order="F" if by_columns else "C")
-    return torch.from_numpy(np.array(ordered, order="C"))  # memory of its own, to be written to
+def _state(name: str, record: object) -> StateDict:
+    if not isinstance(record, ArrayRecord):
+        raise Refused(f"record {_cut(name)} holds no arrays")
+    state: StateDict = {}
+    for key, array in record.items():
+        try:
+            state[key] = read_tensor(array.data)
+        except Refused as why:
+            raise Refused(f"record {_cut(name)} cannot be read ({_cut(key)} {why})") from None
+    return state
+
+
+def _metrics(records: RecordDict) -> dict[str, float]:
+    metrics = records.get(METRICS)
+    if not isinstance(metrics, MetricRecord):
+        raise Refused(f"record {METRICS} is missing")
+    if len(metrics) > MOST_ENTRIES:
+        raise Refused(f"holds {len(metrics):,} metrics, at most {MOST_ENTRIES:,} can come")
+    said: dict[str, float] = {}
+    for name, value in metrics.items():
+        if isinstance(value, list):
+            raise Refused(f"metric {_cut(name)} is a list")
+        said[name] = float(value)
+    return said
 
 
 def _entries(payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,22 +216,39 @@ def _entries(payload: Mapping[str, Any]) -> dict[str, Any]:
     return entries
 
 
-def _payload(records: RecordDict) -> Payload:
+def _payload(records: RecordDict, sent: Message | None) -> Payload:
+    """The arrays of a payload; in a reply to what was `sent` their numbers are counted first."""
     entries = _config(records, PAYLOAD)
+    if len(entries) > 2 * MOST_ENTRIES:
+        raise Refused(f"holds {len(entries):,} entries, at most {2 * MOST_ENTRIES:,} can come")
+    if sent is not None:
+        count = sum(len(value) for value in entries.values() if isinstance(value, list))
+        if count > (most := MOST_NUMBERS + _numbers(sent)):
+            raise Refused(f"holds {count:,} numbers, at most {most:,} can come")
     payload: Payload = {}
     for key in entries:
         if not key.endswith(SHAPE):
             if key + SHAPE not in entries:
-                raise Refused(f"{key} has no shape")
+                raise Refused(f"{_cut(key)} has no shape")
             continue
-        name, text = key.removesuffix(SHAPE), _text(entries, key)
-        try:
-            shape = tuple(int(side) for side in text.split("x")) if text else ()
-            array = np.array(entries.get(name, []), np.float64).reshape(shape)
-        except (TypeError, ValueError, OverflowError):
-            raise Refused(f"{name} is no array of shape {text!r}") from None
-        payload[name] = array
+        name = key.removesuffix(SHAPE)
+        payload[name] = _array(name, entries.get(name, []), _text(entries, key))
     return payload
+
+
+def _numbers(message: Message) -> int:
+    """How many a message holds: in its models and in its payload."""
+    states = message.weights.values()
+    models = sum(tensor.numel() for state in states for tensor in state.values())
+    return models + sum(np.size(value) for value in message.payload.values())
+
+
+def _array(name: str, values: object, shape: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    if isinstance(values, list) and SIDES.fullmatch(shape) and {*map(type, values)} <= {float}:
+        sides = [int(side) for side in shape.split("x")] if shape else []
+        if math.prod(sides) == len(values):
+            return np.array(values, np.float64).reshape(sides)
+    raise Refused(f"{_cut(name)} is no array of shape {_cut(repr(shape))}")
 
 
 def _address(head: Mapping[str, Any]) -> VisitAddress:

@@ -12,12 +12,15 @@ from typing import Any
 
 from flwr.app import Message
 
-from feddiv.core.terminal import shown
-from feddiv.federation.reply_check import Refused
-from feddiv.flower.records import LONGEST, VisitAddress, read_reply
+from feddiv.core.terminal import NAME, shown
+from feddiv.federation.federation import Totals
+from feddiv.federation.reply_check import Refused, check_reply
+from feddiv.flower.records import VisitAddress, read_reply
 from feddiv.methods.contract import Declared, Kind, Reply
+from feddiv.methods.contract import Message as Sent
 
 MOST_CLIENTS = 1_000_000
+MOST_SAMPLES = 1_000_000_000_000  # of one site
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ class Node:
         """From Flower's own description; a node without a key is known by its number."""
         public = bytes(info.public_key) if keyed else b""
         key = hashlib.sha256(public).hexdigest()[:16] if public else f"node {info.node_id}"
-        return cls(info.node_id, key, str(info.name), str(info.last_activated_at), bool(public))
+        name, session = shown(str(info.name), NAME), str(info.last_activated_at)
+        return cls(info.node_id, key, name, session, bool(public))
 
 
 class Transient(Refused):
@@ -69,6 +73,10 @@ class Greeting:
         """
         if reply.samples < 1:
             raise Refused("has no samples")
+        if reply.samples > MOST_SAMPLES:
+            raise Refused(f"says it has {reply.samples:,} samples")
+        if reply.weights or reply.payload or reply.metrics.keys() - {"place"}:
+            raise Refused("says more than it was asked for")
         place = reply.metrics.get("place")
         if place is None or (places == 0 and node.keyed):
             return cls(node, reply.samples, None)
@@ -149,12 +157,37 @@ def audit_kind(size: int) -> Kind:
     return Kind({"flagged": count, "wrong": count, "caught": count}, models=())
 
 
-def reply_in(answer: Message | str, expected: VisitAddress) -> Reply:
-    """The reply in a message that came; refused where it holds none, or none came."""
-    if isinstance(answer, str):
-        raise Transient(answer)
-    if answer.has_error():
-        lines = str(answer.error.reason or "").strip().splitlines()
-        said = shown(lines[-1])[:LONGEST] if lines else "no reason"
-        raise Transient(f"failed (code {answer.error.code}): {said}")
-    return read_reply(answer.content, expected)
+def audited(reply: Reply, size: int) -> Totals:
+    """What a site with so many samples says of its label audit; refused if it cannot be so."""
+    check_reply(reply, audit_kind(size), Sent("assess"), size)
+    counts = {name: int(value) for name, value in reply.metrics.items()}
+    if counts != reply.metrics:
+        raise Refused("says counts that are none")
+    totals = Totals(size, **counts)
+    confusion = totals.confusion
+    if confusion is not None and min(confusion.counts()) < 0:
+        raise Refused("says that more labels are caught than are flagged, or wrong")
+    return totals
+
+
+def reply_in(answer: Message | Refused, expected: VisitAddress, sent: Sent) -> Reply:
+    """The reply in a message that came; refused where it holds none, or none came.
+
+    Whatever a site makes of it, nothing else is raised: others' replies are still to be read.
+    """
+    try:
+        if isinstance(answer, Refused):
+            raise answer
+        if answer.has_error():
+            lines = str(answer.error.reason or "").strip().splitlines() or ["no reason"]
+            raise Transient(f"failed (code {answer.error.code}): {lines[-1]}")
+        return read_reply(answer.content, expected, sent)
+    except Refused:
+        raise
+    except Exception as problem:
+        raise unreadable(problem) from None
+
+
+def unreadable(problem: Exception) -> Refused:
+    """Of a reply that neither Flower nor we can make anything of."""
+    return Refused(f"its reply cannot be read ({type(problem).__name__})")

@@ -17,6 +17,7 @@ from feddiv.config.sections import Flower
 from feddiv.core.arrays import StateDict
 from feddiv.core.dotted import flat
 from feddiv.core.errors import Diverged, TooFew, UserError
+from feddiv.core.terminal import LINE, shown
 from feddiv.flower.grid_federation import FlowerFederation
 from feddiv.report.picture import save_picture
 from feddiv.runs.journal import Record
@@ -155,8 +156,8 @@ class Lines(Watcher):
     site: Callable[[int], str] = staticmethod(str)  # what a client is called
 
     def say(self, line: str) -> None:
-        """One line."""
-        print(f"feddiv: {line}", flush=True)
+        """One line; what sites wrote does nothing to it."""
+        print(f"feddiv: {shown(line, LINE)}", flush=True)
 
     def note(self, line: str) -> None:
         """About the data."""

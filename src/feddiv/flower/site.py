@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+import sys
 import traceback
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from feddiv.core.errors import Diverged, UserError
 from feddiv.core.files import write_bytes, write_text
 from feddiv.core.import_path import is_import_path
 from feddiv.core.randomness import Streams
+from feddiv.core.spreadsheets import cell
+from feddiv.core.terminal import LINE, shown
 from feddiv.data.classes import UnknownClass
 from feddiv.data.noise.own_noise import import_paths
 from feddiv.federation.client_memory import MemoryRecords
@@ -69,11 +72,12 @@ class Site:
             task = read_task(records)
             return self._answered(task, read_message(records, task.kind))
         except (UserError, Refused, Diverged) as problem:
-            reason = " ".join(str(problem).split())
+            reason = shown(" ".join(str(problem).split()), LINE)
             say(f"does not do what the server asks: {reason}")
             return problem_records(reason)
         except Exception as problem:
-            traceback.print_exc()  # for the site; what it says may be about its data
+            for line in traceback.format_exc().splitlines():  # it may be about the site's data
+                print(shown(line, LINE), file=sys.stderr)
             return problem_records(f"failed ({type(problem).__name__}): its log says why")
 
     def _answered(self, task: SiteTask, message: Message) -> RecordDict:
@@ -156,8 +160,8 @@ class Site:
 
 
 def say(line: str) -> None:
-    """A line in the log of the site's SuperNode."""
-    print(f"feddiv: {line}", flush=True)
+    """A line in the log of the site's SuperNode; what the server wrote does nothing to it."""
+    print(f"feddiv: {shown(line, LINE)}", flush=True)
 
 
 class SiteMemory:
@@ -207,7 +211,8 @@ class SiteMemory:
 def _audited(folders: Collection[Path], loaded: Held, opinions: list[Assessment]) -> Reply:
     """Write the label audit here; the reply holds counts only.
 
-    How many labels are truly wrong is counted in a trial only.
+    How many labels are truly wrong is counted in a trial only. The server chose the names of the
+    classes.
 
     The opinions are of the samples that the client trains on, then of those it keeps out.
     """
@@ -223,7 +228,7 @@ def _audited(folders: Collection[Path], loaded: Held, opinions: list[Assessment]
             if opinion.p_clean is not None:
                 quality = opinion.p_clean[row]
                 said = (f"{quality:.6f}", str(bool(quality < SUSPECT)))
-            table.writerow([loaded.name(int(sample)), *labels, *said])
+            table.writerow([*map(cell, (loaded.name(int(sample)), *labels)), *said])
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / AUDIT, text.getvalue())

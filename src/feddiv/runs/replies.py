@@ -6,10 +6,12 @@ from typing import Any
 
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.federation import Absence, Federation
-from feddiv.federation.reply_check import Refused, Undeclared, check_reply
+from feddiv.federation.reply_check import Refused, Undeclared, check_reply, check_sender
 from feddiv.federation.traffic import message_bytes, reply_bytes
 from feddiv.methods.contract import Exchange, Kind, Reply, Visit
 from feddiv.runs.journal import Record, Seen, client_line
+
+NOBODY = -1  # who a reply without a client's number is from
 
 
 @dataclass(frozen=True)
@@ -61,18 +63,20 @@ class CheckedReplies:
                 self.record({"client": visit.client, "kind": kind, "missing": visit.reason})
                 continue
             reply = visit.reply
-            sent = self.exchange.to(reply.client)
-            self.bytes_down += message_bytes(sent)
             self.bytes_up += reply_bytes(reply)
             try:
+                check_sender(reply.client, self.exchange.clients, answered)
+                sent = self.exchange.to(reply.client)
+                self.bytes_down += message_bytes(sent)
                 check_reply(reply, self.kind, sent, sizes[reply.client])
                 if self.accounts is not None:
                     self.accounts.enter(reply, self.kind)
             except Refused as reason:
-                why = self.federation.refuse(reply.client, str(reason))
-                self.record({"client": reply.client, "kind": kind, "refused": why})
+                client = reply.client if isinstance(reply.client, int) else NOBODY
+                why = self.federation.refuse(client, str(reason))
+                self.record({"client": client, "kind": kind, "refused": why})
                 declared = not isinstance(reason, Undeclared)
-                self.refusals.append(Refusal(reply.client, kind, why, declared))
+                self.refusals.append(Refusal(client, kind, why, declared))
                 continue
             answered.add(reply.client)
             self.federation.accept(reply.client, visit.memory)

@@ -1,0 +1,20 @@
+"""Tables that people open in a spreadsheet: what others wrote in them stays text."""
+
+import re
+from typing import Final
+
+NUMBER: Final = re.compile(r"[+-]?[0-9]+(?:[.][0-9]*)?(?:[eE][+-]?[0-9]+)?")
+# A spreadsheet takes a cell that begins so, also with wide signs, for a formula. Some split lines
+# at ; or a tab too.
+FORMULA: Final = re.compile(r"(?:^|(?<=[;\t\r\n]))(?=[=+\-@\t\r\uff1d\uff0b\uff0d\uff20])")
+
+
+def cell(text: str) -> str:
+    """A name as a cell of a CSV file: with an apostrophe before what would be a formula.
+
+    Numbers stay numbers.
+
+    >>> cell("=1+2"), cell("-scan.png"), cell("-1.5"), cell("cat")
+    ("'=1+2", "'-scan.png", '-1.5', 'cat')
+    """
+    return text if NUMBER.fullmatch(text) else FORMULA.sub("'", text)
