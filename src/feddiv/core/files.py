@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,36 @@ from feddiv.core.trees import bytes_of
 
 class Unreadable(ValueError):
     """A file that is not what it should be, and why."""
+
+
+def read_regular(path: Path, largest: int) -> bytes:
+    """The bytes of a file that may be somebody else's: no pipe or device, none that is too large.
+
+    A pipe would be waited for, and a device may never end.
+    """
+    try:
+        check_regular(path, largest)
+        with path.open("rb") as file:
+            content = file.read(largest + 1)
+    except OSError as error:
+        raise Unreadable(f"cannot be read ({error.strerror or error})") from None
+    if len(content) > largest:
+        raise Unreadable(f"is too large, more than {largest:,} bytes")
+    return content
+
+
+def check_regular(path: Path, largest: int) -> None:
+    """Refuse what is missing, no file, or too large."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        raise Unreadable("there is no such file") from None
+    if stat.S_ISDIR(found.st_mode):
+        raise Unreadable("cannot be read (Is a directory)")
+    if not stat.S_ISREG(found.st_mode):
+        raise Unreadable("cannot be read (it is a pipe or a device, no file)")
+    if found.st_size > largest:
+        raise Unreadable(f"is too large, {found.st_size:,} bytes of at most {largest:,}")
 
 
 def save_tensors(
