@@ -138,7 +138,9 @@ HOSTILE = {
     "an outside buffer": opcodes(b"\x97"),
     "a persistent id": opcodes(b"K\x01Q"),
     "many colliding keys": opcodes(
-        b"}(", *(b"\x8a\x10" + (n * SAME).to_bytes(16, "little") + b"N" for n in range(20_000)), b"u"
+        b"}(",
+        *(b"\x8a\x10" + (n * SAME).to_bytes(16, "little") + b"N" for n in range(20_000)),
+        b"u",
     ),
     "copies of one text": opcodes(
         b"X\x10\x27\x00\x00" + b"a" * 10_000 + b"\x94",

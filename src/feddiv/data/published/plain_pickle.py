@@ -45,6 +45,7 @@ class _Mark:
 
 
 _MARK: Final = _Mark()
+_OPCODES: Final = {opcode.code: opcode for opcode in pickletools.opcodes}
 
 
 class _Machine:
@@ -60,7 +61,7 @@ class _Machine:
         """Step by step to the end."""
         for _ in range(MOST_STEPS):
             code = self.file.read(1)
-            opcode = pickletools.code2op.get(code.decode("latin1"))
+            opcode = _OPCODES.get(code.decode("latin1"))
             if opcode is None:
                 raise Damaged(f"unknown opcode {code!r}" if code else "it ends too early")
             name = opcode.name
@@ -197,7 +198,7 @@ def _quoted(file: io.BytesIO) -> bytes:
     text = file.readline().rstrip(b"\n")
     if len(text) < 2 or text[:1] != text[-1:] or text[:1] not in (b"'", b'"'):
         raise Damaged("a string without quotes")
-    found: bytes = codecs.escape_decode(text[1:-1])[0]  # type: ignore[attr-defined]
+    found: bytes = codecs.escape_decode(text[1:-1])[0]
     return found
 
 
