@@ -235,7 +235,7 @@ def journals(**sizes: Any) -> Change:
 
 FORGED: dict[str, tuple[Change, str]] = {
     "turn is a text": (say(turn="3"), "says '3' for turn, which is no count"),
-    "turn is another": (say(turn=2), "is in turn 2, but .*rounds.jsonl has"),
+    "turn is another": (say(turn=40), "is in turn 40, but .*rounds.jsonl has"),
     "turn is negative": (say(turn=-1), "for turn, which is no count"),
     "no time": (say(spent="long"), "says 'long' for spent, which is no time"),
     "not a time": (say(spent=float("nan")), "for spent, which is no time"),
@@ -263,8 +263,8 @@ FORGED: dict[str, tuple[Change, str]] = {
     "another type": (retype, "has a model 'net' of another net"),
     "another filter": (other_totals, "for .*, not torch.float64"),
     "a weight that is not finite": (poke(float("nan")), "has a model 'net' whose .* is not finite"),
-    "weights too large": (poke(3.4e38), "has a model whose outputs are not finite"),
-    "a variance below zero": (variance, "has a model whose outputs are not finite"),
+    "weights too large": (poke(3.4e38), "has a model 'net' whose outputs are not finite"),
+    "a variance below zero": (variance, "has a model 'net' whose outputs are not finite"),
 }
 
 

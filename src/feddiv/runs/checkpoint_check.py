@@ -109,23 +109,35 @@ def _check_memories(checkpoint: Checkpoint, prepared: Prepared, nets: Path) -> N
 
 
 def _check_state(cut: Cut, prepared: Prepared, nets: Path) -> None:
-    workspace, seed = prepared.workspace, Streams(prepared.experiment.seed)
+    seed = Streams(prepared.experiment.seed)
     method = prepared.experiment.build_method()
     method.model_store = ModelFiles(nets)
-    net = workspace.plain_net()
+    net = prepared.workspace.plain_net().eval()
+    like = {key: value.clone() for key, value in net.state_dict().items()}
     weights = method.weights(cut.state)
-    for name, state in weights.items():
-        _check_weights(name, state, net.state_dict())
-    _check_outputs(method, weights, net, prepared)
+    models = [*_models_in(cut.state, like).items(), *weights.items()]
+    for name, state in models:
+        _check_weights(name, state, like)
+    _check_outputs(method, weights, models, net, prepared)
     facts = _facts(prepared)
     if facts is not None:
-        like = method.begin(lambda name: net.state_dict(), facts, seed.at(round=0))
-        check_like(like, cut.state, exact=not is_import_path(method.options.name))
+        first = method.begin(lambda name: like, facts, seed.at(round=0))
+        check_like(first, cut.state, exact=not is_import_path(method.options.name))
         _check_plan(method, cut, facts, seed)
     method.assessment(cut.state)
     method.records(cut.state)
     for name in method.kept(cut.state):
         method.model_store.get(name)
+
+
+def _models_in(state: object, like: StateDict) -> Weights:
+    """All models of this net's kind that a state holds, by where in it they are."""
+    found: Weights = {}
+    for path, tensor in dismantle(state)[1].items():
+        place, _, entry = path.rpartition("/")
+        if entry in like:
+            found.setdefault(place, {})[entry] = tensor
+    return {place: model for place, model in found.items() if model.keys() == like.keys()}
 
 
 def _check_weights(name: str, state: StateDict, like: StateDict) -> None:
@@ -142,23 +154,30 @@ def _check_weights(name: str, state: StateDict, like: StateDict) -> None:
             raise Unreadable(f"has a model {name!r} whose {key} is not finite")
 
 
+@torch.no_grad()
 def _check_outputs(
-    method: Method[Any, Any], weights: Weights, net: nn.Module, prepared: Prepared
+    method: Method[Any, Any],
+    weights: Weights,
+    models: list[tuple[str, StateDict]],
+    net: nn.Module,
+    prepared: Prepared,
 ) -> None:
-    """The model has to give finite numbers; a running variance below zero does not."""
+    """All models have to give finite numbers; one with a running variance below zero does not."""
     workspace, dataset = prepared.workspace, prepared.dataset
     split = dataset.test if len(dataset.test) else dataset.train
     samples = torch.zeros(2, *dataset.input_shape)
     if len(split):
         samples = workspace.transform.plain(split.inputs[:TRIED].cpu())
+    for name, state in models:
+        net.load_state_dict(state)
+        if not net(samples).isfinite().all():
+            raise Unreadable(f"has a model {name!r} whose outputs are not finite")
     nets: dict[str, nn.Module] = {}
     for name, state in weights.items():
-        nets[name] = net if not nets else workspace.plain_net()
+        nets[name] = workspace.plain_net().eval()
         nets[name].load_state_dict(state)
-        nets[name].eval()
-    with torch.no_grad():
-        if not method.predict(nets, samples).isfinite().all():
-            raise Unreadable("has a model whose outputs are not finite")
+    if not method.predict(nets, samples).isfinite().all():
+        raise Unreadable("has a model whose outputs are not finite")
 
 
 def _facts(prepared: Prepared) -> Facts | None:
