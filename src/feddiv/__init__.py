@@ -5,7 +5,7 @@ after a stop, `load` gives a trained model,
 `NoiseFilter` finds wrong labels from per-client scores alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -153,23 +153,29 @@ def resume(
     clients: "Clients | None" = None,
     test: "ClientSamples | None" = None,
     classes: "Sequence[str] | None" = None,
+    allow: Collection[str] = (),
 ) -> "Run":
     """Go on with the run in a folder, from its last checkpoint to its end, with the same bits.
 
     A run that came to its end is read, not repeated, unless `changes` ask for more rounds:
     `{"rounds": 60}` or `["rounds=60"]`. Data that were brought along have to be brought again.
+    `allow` are import paths ("package.module:name" of a net, a method or noise) that the run's
+    config may name: importing is running code, and the folder may be somebody else's. What was
+    named before in this session needs no second word.
     """
     from feddiv.config.reading import load_experiment
+    from feddiv.core.import_path import named_in
     from feddiv.data.sources.python import brought
     from feddiv.report.picture import is_drawn, save_picture
     from feddiv.runs.start_and_resume import Watcher, resume_experiment
 
     folder = Path(path).expanduser()
     config, wanted = folder / "config.toml", None
-    if changes and config.is_file():  # where it is not, there is no run to go on with
-        wanted = load_experiment(config, changes)
-    own = clients is not None and config.is_file()
-    options = load_experiment(config).data if own else None
+    with named_in(config, allow):
+        if changes and config.is_file():  # where it is not, there is no run to go on with
+            wanted = load_experiment(config, changes)
+        own = clients is not None and config.is_file()
+        options = load_experiment(config).data if own else None
     result = resume_experiment(
         folder,
         watcher or Watcher(),
@@ -177,6 +183,7 @@ def resume(
         carrier=_carrier(_checked(workers)),
         wanted=wanted,
         new_rounds=True,
+        allow=allow,
     )
     if not is_drawn(result):
         save_picture(result)
@@ -217,8 +224,12 @@ def _checked(workers: int | None) -> int | None:
     return workers
 
 
-def load(path: str | Path) -> "TrainedModel":
-    """The trained model of a run's folder (its last round), or of one .safetensors file."""
+def load(path: str | Path, *, allow: Collection[str] = ()) -> "TrainedModel":
+    """The trained model of a run's folder (its last round), or of one .safetensors file.
+
+    `allow` are import paths ("package.module:factory") of a net or a method that the file may
+    name, as for `resume`.
+    """
     from feddiv.runs.model import load_model
 
-    return load_model(Path(path).expanduser())
+    return load_model(Path(path).expanduser(), allow)

@@ -45,6 +45,16 @@ Workers = Annotated[
         show_default="one per core",
     ),
 ]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow",
+        metavar="PACKAGE.MODULE:NAME",
+        help="A net, method or noise that the run or the model may import, which is running its "
+        "code; by the import path that it names. May be given more than once.",
+        show_default=False,
+    ),
+]
 Kind = Literal["methods", "datasets", "partitions", "noise", "models", "presets"]
 
 
@@ -118,7 +128,12 @@ def run(
     )
 
 
-@app.command(epilog=examples("feddiv resume runs/first"))
+@app.command(
+    epilog=examples(
+        "feddiv resume runs/first",
+        "feddiv resume runs/mine --allow mypackage.methods:Mine",
+    )
+)
 def resume(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.")],
     changes: Annotated[
@@ -127,6 +142,7 @@ def resume(
             metavar="[KEY=VALUE]...", help="rounds=60: more rounds than before.", show_default=False
         ),
     ] = None,
+    allow: Allow = None,
     workers: Workers = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
@@ -135,12 +151,16 @@ def resume(
     With rounds=N, more than before, a finished run goes on too.
     """
     from feddiv.config.reading import load_experiment
+    from feddiv.core.import_path import named_in
 
-    config = folder.expanduser() / "config.toml"
+    config, allowed = folder.expanduser() / "config.toml", allow or ()
     if changes and config.is_file():  # as in `run`
-        load_experiment(config, changes)
+        with named_in(config, allowed):
+            load_experiment(config, changes)
     _watched(
-        lambda watcher: feddiv.resume(folder, changes or (), workers=workers, watcher=watcher),
+        lambda watcher: feddiv.resume(
+            folder, changes or (), workers=workers, watcher=watcher, allow=allowed
+        ),
         quiet=quiet,
     )
 
@@ -219,6 +239,7 @@ def predict(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE.csv", help="Where to write; without it, stdout.")
     ] = None,
+    allow: Allow = None,
 ) -> None:
     """Use a trained model: sample, predicted_label and confidence as CSV."""
     from feddiv.cli.prediction import write_predictions
@@ -226,4 +247,4 @@ def predict(
     paths = [path.expanduser() for path in (*(data or ()), *(more or ()))]
     if not paths:
         raise UserError("--data is missing: name images, a folder of images, a table or an array")
-    write_predictions(feddiv.load(model), paths, out, _say)
+    write_predictions(feddiv.load(model, allow=allow or ()), paths, out, _say)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -20,13 +21,45 @@ class Unreadable(ValueError):
     """A file that is not what it should be, and why."""
 
 
+def read_regular(path: Path, largest: int) -> bytes:
+    """The bytes of a file that may be somebody else's: no pipe or device, none that is too large.
+
+    A pipe would be waited for, and a device may never end.
+    """
+    try:
+        check_regular(path, largest)
+        with path.open("rb") as file:
+            content = file.read(largest + 1)
+    except OSError as error:
+        raise Unreadable(f"cannot be read ({error.strerror or error})") from None
+    if len(content) > largest:
+        raise Unreadable(f"is too large, more than {largest:,} bytes")
+    return content
+
+
+def check_regular(path: Path, largest: int | None = None) -> None:
+    """Refuse what is missing, no file, or too large."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        raise Unreadable("there is no such file") from None
+    except OSError as error:
+        raise Unreadable(f"cannot be read ({error.strerror or error})") from None
+    if stat.S_ISDIR(found.st_mode):
+        raise Unreadable("cannot be read (Is a directory)")
+    if not stat.S_ISREG(found.st_mode):
+        raise Unreadable("cannot be read (it is a pipe or a device, no file)")
+    if largest is not None and found.st_size > largest:
+        raise Unreadable(f"is too large, {found.st_size:,} bytes of at most {largest:,}")
+
+
 def save_tensors(
     path: Path, tensors: Mapping[str, torch.Tensor], header: Mapping[str, str] | None = None
 ) -> None:
     """Write safetensors through a temporary file that reaches the disk before it gets its name."""
     from safetensors.torch import save_file  # it loads torch
 
-    temporary = path.with_name(path.name + ".part")
+    temporary = _temporary(path)
     whole, seen = {}, set()
     for name, tensor in tensors.items():
         plain = tensor.contiguous()
@@ -47,13 +80,37 @@ def save_tensors(
 
 
 def load_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-    """Tensors and header of a safetensors file."""
+    """Tensors and header of a safetensors file; Unreadable for anything else."""
+    check_regular(path)
     try:
         with safe_open(path, framework="pt") as opened:
             header = dict(opened.metadata() or {})
             return {key: opened.get_tensor(key) for key in opened.keys()}, header  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise Unreadable(f"cannot be read as safetensors: {error}") from None
+    except Exception as error:  # it may be somebody else's file, and anything
+        raise Unreadable(f"cannot be read as safetensors: {str(error)[:200]}") from None
+
+
+def read_json(path: Path, largest: int) -> dict[str, Any]:
+    """An object in a JSON file that may be somebody else's; Unreadable for anything else."""
+    return json_object(read_regular(path, largest))
+
+
+def json_object(text: str | bytes) -> dict[str, Any]:
+    """A JSON object; Unreadable for anything else, such as lists that are nested without end."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise Unreadable(f"is damaged ({str(error)[:200]})") from None
+    if not isinstance(found, dict):
+        raise Unreadable(f"is damaged (holds a {type(found).__name__}, no object)")
+    return found
+
+
+def _temporary(path: Path) -> Path:
+    """Where to write what is to get this name; what is left there is no file to write into."""
+    temporary = path.with_name(path.name + ".part")
+    temporary.unlink(missing_ok=True)  # a link would be followed
+    return temporary
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -68,7 +125,7 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """The same for bytes; where writing fails, nothing is left beside the old file."""
-    temporary = path.with_name(path.name + ".part")
+    temporary = _temporary(path)
     try:
         temporary.write_bytes(content)
         settle(temporary)

@@ -1,9 +1,75 @@
-"""What users name by its place in a package of theirs: "package.module:name"."""
+"""What users name by its place in a package of theirs: "package.module:name".
+
+Importing a module runs it. What a user types or passes now is consent to that; what comes out of a
+run's folder or a model's file is not: there, only paths are imported that the user allows by name,
+or has named before in this session.
+"""
 
 import importlib
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from feddiv.core.errors import UserError, in_one_line
+
+
+class NotAllowed(UserError):
+    """A file names a module that nobody has allowed."""
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A file of somebody else's that is being read, and import paths that it may name."""
+
+    file: Path
+    allowed: frozenset[str]
+
+
+_reading: ContextVar[_Reading | None] = ContextVar("reading", default=None)
+_named: set[str] = set()  # import paths that the user gave in this session
+
+
+@contextmanager
+def named_in(file: Path, allow: Collection[str] | None = None) -> Iterator[None]:
+    """Import paths that are met inside come from this file: only those in `allow` are imported.
+
+    None stands for what is allowed already.
+    """
+    outer = _reading.get()
+    if allow is None:
+        allowed = None if outer is None else outer.allowed
+    else:
+        allowed = frozenset(checked_paths(allow))
+    token = _reading.set(None if allowed is None else _Reading(file, allowed))
+    try:
+        yield
+    finally:
+        _reading.reset(token)
+
+
+def checked_paths(allow: Collection[str]) -> Collection[str]:
+    """Refuse to allow what is no import path."""
+    if isinstance(allow, str):
+        raise UserError(f"allow={allow!r}: give a list, as in [{allow!r}]")
+    for path in allow:
+        if not isinstance(path, str) or not is_import_path(path):
+            raise UserError(f"--allow {path}: is no import path, such as package.module:name")
+    return allow
+
+
+def _check_allowed(key: str, path: str) -> None:
+    """Refuse what a file names and nobody has allowed; what the user names is noted."""
+    reading = _reading.get()
+    if reading is None:
+        _named.add(path)
+    elif path not in reading.allowed and path not in _named:
+        raise NotAllowed(
+            f"{reading.file}: {key}={path!r} would import a module, which is code; if you trust "
+            f"it, allow it by --allow {path} (in Python and in a Flower run config: allow)"
+        )
 
 
 class NotFound(ValueError):
@@ -40,7 +106,11 @@ def import_from(path: str, shape: str = "package.module:name") -> Any:
 
 
 def import_for(key: str, path: str, shape: str) -> Any:
-    """The same, or a user's error that names the key whose value the path is."""
+    """The same, or a user's error that names the key whose value the path is.
+
+    Nothing is imported that a file names and the user has not allowed.
+    """
+    _check_allowed(key, path)
     try:
         return import_from(path, shape)
     except NotFound as problem:

@@ -9,6 +9,7 @@ disk or from another process can.
 from __future__ import annotations
 
 import json
+import math
 import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -23,6 +24,7 @@ from feddiv.core.arrays import StateDict
 Tensors = StateDict
 Json = Any
 
+_MOST_AXES = 64
 _ALIGNED = 8  # bytes: where an array starts in a packed record
 
 
@@ -37,11 +39,15 @@ def dismantle(value: object, name: str = "") -> tuple[Json, Tensors]:
 
 
 def assemble(kind: Any, tree: Json, tensors: Mapping[str, torch.Tensor]) -> Any:
-    """The value of class `kind` that was taken apart into these."""
+    """The value of class `kind` that was taken apart into these; NotATree for anything else."""
     try:
         return _together(kind, tree, tensors)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise NotATree(f"no {getattr(kind, '__name__', kind)}: {error!r}") from None
+    except Exception as error:  # what is read may be somebody else's, and anything
+        raise NotATree(f"no {getattr(kind, '__name__', kind)}: {_said(error)}") from None
+
+
+def _said(error: Exception) -> str:
+    return repr(error)[:200]
 
 
 def _apart(value: object, path: str, tensors: Tensors) -> Json:
@@ -83,6 +89,8 @@ def _as_tensor(value: np.ndarray[Any, Any] | torch.Tensor, path: str) -> torch.T
 
 def _together(kind: Any, node: Json, tensors: Mapping[str, torch.Tensor]) -> Any:
     if not isinstance(node, dict):
+        if isinstance(node, list):
+            raise NotATree("a list without its kind")
         return node
     ((tag, content),) = node.items()
     kind = _present(kind)
@@ -150,22 +158,37 @@ def unpack(kind: Any, record: bytes) -> Any:
 
 
 def unpack_parts(record: bytes) -> tuple[Json, Tensors]:
-    """JSON and tensors of a record."""
+    """JSON and tensors of a record; NotATree for bytes that are none.
+
+    What is made is never larger than the record.
+    """
     try:
         start = _ALIGNED + int.from_bytes(record[:_ALIGNED], "little")
         header = json.loads(record[_ALIGNED:start])
         body = bytearray(record[start:])  # writable, as torch wants it
         tensors = {
-            name: _tensor(body, getattr(torch, dtype), shape, offset)
+            name: _tensor(body, _dtype(dtype), shape, offset)
             for name, dtype, shape, offset in header["tensors"]
         }
         return header["tree"], tensors
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-        raise NotATree(f"not a record: {error!r}") from None
+    except Exception as error:  # as above
+        raise NotATree(f"not a record: {_said(error)}") from None
+
+
+def _dtype(name: str) -> torch.dtype:
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype):
+        raise NotATree(f"{name!r} is no type of numbers")
+    return found
 
 
 def _tensor(body: bytearray, dtype: torch.dtype, shape: list[int], offset: int) -> torch.Tensor:
-    count = int(np.prod(shape, dtype=np.int64))
+    sizes = [size if type(size) is int and 0 <= size < 1 << 62 else None for size in shape]
+    if None in sizes or len(sizes) > _MOST_AXES or type(offset) is not int:
+        raise NotATree(f"{str(shape)[:80]} is no shape")
+    count = math.prod(shape)
     if not count:
         return torch.empty(shape, dtype=dtype)
+    if offset < 0 or offset + count * dtype.itemsize > len(body):
+        raise NotATree("an array that is not all there")
     return torch.frombuffer(body, dtype=dtype, count=count, offset=offset).view(shape)

@@ -4,6 +4,7 @@ Nets that a method keeps per client are too big for that: they are files, one pe
 and the record names them.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ import numpy as np
 import torch
 
 from feddiv.core.arrays import StateDict
-from feddiv.core.files import load_tensors, save_tensors, tensors_hash
-from feddiv.core.trees import Tensors, assemble, dismantle, pack_parts, unpack_parts
+from feddiv.core.files import Unreadable, load_tensors, save_tensors, tensors_hash
+from feddiv.core.trees import NotATree, Tensors, assemble, dismantle, pack_parts, unpack_parts
 
 ARENA, PLACES = "arena", "places"
+NAME = re.compile(r"[^./\\\0][^/\\\0]*\.safetensors")
 CHECKSUM = 16  # hex digits of it in the name of a file
 
 
@@ -33,8 +35,16 @@ class ModelFiles:
         return name
 
     def get(self, name: str) -> StateDict:
-        """Read a model."""
-        return load_tensors(self.folder / name)[0]
+        """Read a model; the name may come out of a file of somebody else's."""
+        return load_tensors(self.folder / plain_name(name))[0]
+
+
+def plain_name(name: object) -> str:
+    """The name of a model's file in a folder, and of none elsewhere."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        said = name[:80] if isinstance(name, str) else type(name).__name__
+        raise Unreadable(f"refers to {said!r}, which is no name of a model's file")
+    return name
 
 
 class MemoryRecords:
@@ -56,7 +66,7 @@ class MemoryRecords:
         """The memory of a record; None at a client's first visit."""
         if record is None:
             return None
-        content, tensors = unpack_parts(record)
+        content, tensors = _content(record)
         if content["file"]:
             assert self.folder is not None
             tensors |= ModelFiles(self.folder).get(content["file"])
@@ -64,7 +74,18 @@ class MemoryRecords:
 
     def file_of(self, record: bytes) -> str:
         """The file that a record refers to, or an empty text."""
-        return str(unpack_parts(record)[0]["file"])
+        file: str = _content(record)[0]["file"]
+        return file
+
+
+def _content(record: bytes) -> tuple[dict[str, Any], Tensors]:
+    """A record's tree and file, which may be of somebody else's checkpoint, and its arrays."""
+    content, tensors = unpack_parts(record)
+    if not isinstance(content, dict) or content.keys() != {"tree", "file"}:
+        raise NotATree("not a record of a memory")
+    if content["file"] != "":
+        plain_name(content["file"])
+    return content, tensors
 
 
 def _net_names(tree: Any) -> list[str]:
@@ -111,14 +132,27 @@ class MemoryStore:
 
     def restore(self, tensors: Mapping[str, torch.Tensor]) -> None:
         """Become the store that was saved."""
-        arena, places = tensors[ARENA].numpy(), tensors[PLACES].numpy()
-        self._records = {
-            client: arena[start : start + length].tobytes()
-            for client, (start, length, _) in enumerate(places.tolist())
-            if length
-        }
+        self._records = saved_records(tensors)
         self._staged = {}
 
     def clients(self) -> list[int]:
         """Those who remember something."""
         return sorted(client for client, record in self._records.items() if record)
+
+
+def saved_records(tensors: Mapping[str, torch.Tensor]) -> dict[int, bytes]:
+    """The records of a store that was saved, by client."""
+    arena, places = tensors.get(ARENA), tensors.get(PLACES)
+    if arena is None or arena.dtype != torch.uint8 or arena.dim() != 1:
+        raise Unreadable("holds no memories of its clients")
+    if places is None or places.dtype != torch.int64 or places.dim() != 2 or places.shape[1] != 3:
+        raise Unreadable("does not say where its clients' memories are")
+    found, room = {}, len(arena)
+    for client, (start, length, _) in enumerate(places.tolist()):
+        if not length:
+            continue
+        room -= length  # records that share bytes would make more than there is
+        if start < 0 or length < 0 or start + length > len(arena) or room < 0:
+            raise Unreadable(f"has the memory of client {client} where there is none")
+        found[client] = arena[start : start + length].numpy().tobytes()
+    return found

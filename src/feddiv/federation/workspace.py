@@ -80,6 +80,12 @@ class Workspace:
         shape, classes = self.dataset.input_shape, len(self.dataset.classes)
         build_net(self.model.untrained, shape, classes, build=self._build)
 
+    def plain_net(self) -> nn.Module:
+        """A net of this kind in main memory, whatever its weights; nothing is drawn for it."""
+        shape, classes = self.dataset.input_shape, len(self.dataset.classes)
+        with torch.random.fork_rng(devices=[]):
+            return build_net(self.model.untrained, shape, classes, build=self._build)
+
     def client(self, id: int) -> Client:
         """The client of this id."""
         self.dataset.train.let_go()  # the client before this one is done with
@@ -90,9 +96,7 @@ class Workspace:
     def load(self, name: str, weights: StateDict) -> nn.Module:
         """The net of this name, holding these weights."""
         if name not in self._nets:
-            shape, classes = self.dataset.input_shape, len(self.dataset.classes)
-            with torch.random.fork_rng(devices=[]):  # what it draws is overwritten below
-                fresh = build_net(self.model.untrained, shape, classes, build=self._build)
+            fresh = self.plain_net()  # what it draws is overwritten below
             set_up(fresh, self.device, self.precision, compiled=self.compiled)
             self._nets[name] = fresh
         net = self._nets[name]

@@ -9,7 +9,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, astuple, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,8 @@ from flwr.app import RecordDict
 from feddiv.config.experiment import Experiment, to_toml
 from feddiv.config.sections import Flower
 from feddiv.core.arrays import StateDict, Weights
-from feddiv.core.errors import TooFew
+from feddiv.core.errors import TooFew, in_one_line
+from feddiv.core.files import Unreadable
 from feddiv.core.interrupts import allowed
 from feddiv.core.randomness import Streams
 from feddiv.core.terminal import LINE, shown
@@ -328,8 +329,15 @@ class FlowerFederation(Federation):
 
     def restore(self, tensors: Tensors) -> None:
         """Go on with the sites of a checkpoint, whatever nodes they are connected by now."""
-        content = json.loads(tensors["sites"].numpy().tobytes())
-        self.run = content["run"]
-        self.seats.by_key = {seat["key"]: Seat(**seat) for seat in content["seats"]}
-        self._saved = [{int(c): version for c, version in pairs} for pairs in content["saved"]]
-        self.versions = self._marked = self._saved[-1]
+        try:
+            content = json.loads(tensors["sites"].numpy().tobytes())
+            seats = {seat["key"]: Seat(**seat) for seat in content["seats"]}
+            for seat in seats.values():
+                if [type(each) for each in astuple(seat)] != [int, str, str, int]:
+                    raise TypeError("a seat that is none")
+            saved = [{int(c): str(version) for c, version in each} for each in content["saved"]]
+            run, versions = str(content["run"]), saved[-1]
+        except Exception as error:  # the checkpoint may be somebody else's
+            raise Unreadable(f"does not say who its sites were ({in_one_line(error)})") from None
+        self.run, self.seats.by_key = run, seats
+        self._saved, self.versions, self._marked = saved, versions, versions

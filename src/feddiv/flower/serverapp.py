@@ -17,6 +17,7 @@ from feddiv.config.sections import Flower
 from feddiv.core.arrays import StateDict
 from feddiv.core.dotted import flat
 from feddiv.core.errors import Diverged, TooFew, UserError
+from feddiv.core.import_path import named_in
 from feddiv.core.terminal import LINE, shown
 from feddiv.flower.grid_federation import FlowerFederation
 from feddiv.report.picture import save_picture
@@ -31,9 +32,10 @@ OURS = (
     "config",
     "out",
     "resume",
+    "allow",
     "settings",
 )  # keys of the run config that are no settings
-WHERE = ("out", "resume")  # of these, those that say where a run is, not what it is
+WHERE = ("out", "resume", "allow")  # of these, those that say where a run is, not what it is
 IMPLIED = {"federation.name": "flower"}
 EXPECTED = (UserError, TooFew, Diverged)  # what a run may end with and its operator can mend
 
@@ -66,11 +68,15 @@ def _served(grid: Grid, run: Mapping[str, Any], watcher: "Lines") -> Run:
         given = {key: each for key, each in run.items() if key not in WHERE and each != ""}
         # Settings are changes of what was begun, unless they come with an experiment.
         changes = bool(given) and not {"config", "preset"} & given.keys()
+        allow = str(run.get("allow", "")).split()
         if changes:
             given["config"] = str(folder / "config.toml")
-        wanted = experiment_of(given) if given else None
+            with named_in(folder / "config.toml", allow):
+                wanted: Experiment | None = experiment_of(given)
+        else:
+            wanted = experiment_of(given) if given else None
         result = resume_experiment(
-            folder, watcher, carrier=carrier, wanted=wanted, new_rounds=changes
+            folder, watcher, carrier=carrier, wanted=wanted, new_rounds=changes, allow=allow
         )
     else:
         place = RunFolder(folder, again="resume=true in the run config")

@@ -80,6 +80,27 @@ def build_net(
     return whole.train()
 
 
+def check_shapes(
+    options: ModelOptions,
+    input_shape: tuple[int, ...],
+    classes: int,
+    weights: Mapping[str, torch.Tensor],
+) -> None:
+    """Refuse weights that are not those of one of our nets, before memory is taken for it."""
+    if is_import_path(options.name):
+        return  # somebody's own may not be built without it
+    with torch.device("meta"):
+        net = find_build(options)(input_shape, classes)
+    wanted = {key: tuple(value.shape) for key, value in net.state_dict().items()}
+    found = {key: tuple(value.shape) for key, value in weights.items()}
+    for key in sorted({*wanted, *found}):
+        if wanted.get(key) != found.get(key):
+            raise UserError(
+                f"{key} has the shape {found.get(key)}, that of model.name={options.name!r} "
+                f"{wanted.get(key)}"
+            )
+
+
 def _stem_hint(name: str, weights: Mapping[str, torch.Tensor], net: torch.nn.Module) -> str:
     """What to set where weights that do not fit have another stem than the net."""
     theirs, ours = stem_of(weights), stem_of(net.state_dict())

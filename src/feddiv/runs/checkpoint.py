@@ -15,11 +15,11 @@ from typing import Any
 
 from torch import Tensor
 
-from feddiv.core.errors import UserError
-from feddiv.core.files import Unreadable, load_tensors, save_tensors, tensors_hash
+from feddiv.core.errors import UserError, in_one_line
+from feddiv.core.files import Unreadable, json_object, load_tensors, save_tensors, tensors_hash
 from feddiv.core.trees import NotATree, Tensors, assemble, dismantle
 from feddiv.federation.accounts import Accounts
-from feddiv.federation.client_memory import CHECKSUM
+from feddiv.federation.client_memory import CHECKSUM, plain_name
 from feddiv.federation.federation import Federation
 from feddiv.runs.loop import Cut
 from feddiv.runs.replies import Tally
@@ -58,8 +58,11 @@ class Checkpoints:
         identity: str,
         state: Any,
         kept: Callable[[Any], list[str]] = lambda state: [],
+        check: Callable[[Checkpoint], None] = lambda checkpoint: None,
     ) -> None:
+        """`check` refuses a checkpoint whose content the run could not go on with."""
         self.folder, self.identity, self.state, self.kept = run / FOLDER, identity, state, kept
+        self.check = check
         self._files: dict[str, list[str]] = {}  # nets that each checkpoint refers to
 
     def write(self, cut: Cut, standing: Standing, federation: Federation) -> None:
@@ -128,6 +131,7 @@ class Checkpoints:
         for file in self.found():
             try:
                 checkpoint = self._read(file)
+                self.check(checkpoint)
             except (Unreadable, NotATree) as reason:
                 reasons[file] = f"{file}: {reason}"
                 refused(reasons[file])
@@ -147,17 +151,26 @@ class Checkpoints:
             raise Unreadable("is no checkpoint of feddiv")
         if header.get("checksum") != _checksum(text, tensors):
             raise Unreadable("is damaged: its checksum is another")
-        content: dict[str, Any] = json.loads(text)
-        if content["version"] != VERSION:
-            raise Unreadable(f"has version {content['version']}, this is {VERSION}")
-        if self.identity not in (content["identity"], *content.get(ALSO, ())):
+        content = json_object(text)
+        version, of = content.get("version"), [content.get("identity")]
+        if version != VERSION:
+            raise Unreadable(f"has version {str(version)[:20]}, this is {VERSION}")
+        if isinstance(also := content.get(ALSO), list):
+            of += also
+        if self.identity not in of:
             raise Unreadable("belongs to another run: its config or draw differ from this one's")
         return content, tensors
 
     def _read(self, file: Path) -> Checkpoint:
         content, tensors = self._content(file)
+        try:
+            return self._assembled(file, content, tensors)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise Unreadable(f"lacks what a checkpoint says ({in_one_line(error)[:200]})") from None
+
+    def _assembled(self, file: Path, content: dict[str, Any], tensors: Tensors) -> Checkpoint:
         for name in content["files"]:
-            _check_net(self.folder / NETS / name)
+            _check_net(self.folder / NETS / plain_name(name))
         self._files[file.name] = content["files"]
         cut = Cut(
             assemble(self.state, content["state"], tensors),

@@ -14,6 +14,7 @@ from feddiv.config.experiment import Experiment
 from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.core.files import write_text
+from feddiv.core.import_path import named_in
 from feddiv.runs.checkpoint import Checkpoint
 from feddiv.runs.prepare import Prepared
 from feddiv.runs.recorder import checkpoints_of, identity_of
@@ -54,7 +55,7 @@ def check_rounds(prepared: Prepared, path: Path, refused: Callable[[str], None])
         return
     checkpoint = newest_checkpoint(prepared, path, refused)
     done, begun = (0, 0) if checkpoint is None else _progress(checkpoint)
-    check_extension(load_experiment(file), prepared.experiment, done, begun, path)
+    check_extension(load_begun(path), prepared.experiment, done, begun, path)
 
 
 def _progress(checkpoint: Checkpoint) -> tuple[int, int]:
@@ -78,7 +79,14 @@ def newest_checkpoint(
 
 def rounds_asked(path: Path) -> int:
     """How many rounds the run in a folder shall have by its config."""
-    return load_experiment(path / "config.toml").rounds
+    return load_begun(path).rounds
+
+
+def load_begun(path: Path) -> Experiment:
+    """The experiment of a run's folder, whose modules may not all be allowed."""
+    file = path / "config.toml"
+    with named_in(file):
+        return load_experiment(file)
 
 
 def check_extension(

@@ -27,6 +27,15 @@ class Turn:
     round: float  # communication rounds spent when the turn is over
 
 
+def turns_of(method: Method[Any, Any]) -> Iterator[Turn]:
+    """All turns that a method plans, in order."""
+    number, spent = 0, 0.0
+    for stage in method.stages():
+        for turn in range(stage.turns):
+            number, spent = number + 1, spent + stage.rounds
+            yield Turn(number, Moment(stage.name, turn), spent)
+
+
 @dataclass(frozen=True)
 class Cut:
     """Where a run stands between two exchanges: with the clients' memories, all there is to it."""
@@ -84,11 +93,7 @@ class Loop:
 
     def turns(self) -> Iterator[Turn]:
         """All turns of the run in order."""
-        number, spent = 0, 0.0
-        for stage in self.method.stages():
-            for turn in range(stage.turns):
-                number, spent = number + 1, spent + stage.rounds
-                yield Turn(number, Moment(stage.name, turn), spent)
+        return turns_of(self.method)
 
     def run(self) -> None:
         """Every turn that is left, to the end."""

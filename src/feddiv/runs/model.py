@@ -1,6 +1,7 @@
 """Trained models on disk: safetensors whose header says how to use them."""
 
 import json
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from torch import nn
 from feddiv.core.arrays import StateDict, Weights
 from feddiv.core.errors import UserError
 from feddiv.core.files import Unreadable, load_tensors, save_tensors, tensors_hash
+from feddiv.core.import_path import NotAllowed, named_in
 from feddiv.data import Augment, Transform
 from feddiv.data.transform import AsTheyAre
 from feddiv.learning.predict import CHUNK
@@ -20,7 +22,7 @@ from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Budget, Method
 from feddiv.methods.registry import method_class
 from feddiv.nets import ModelOptions
-from feddiv.nets.build import build_net
+from feddiv.nets.build import build_net, check_shapes
 from feddiv.runs.model_card import ModelCard
 from feddiv.runs.predict_samples import Inputs, as_array
 
@@ -108,8 +110,11 @@ class TrainedModel:
         return np.ascontiguousarray(ready)
 
 
-def load_model(path: str | Path) -> TrainedModel:
-    """The model of a run's folder (its last round) or of one safetensors file."""
+def load_model(path: str | Path, allow: Collection[str] = ()) -> TrainedModel:
+    """The model of a run's folder (its last round) or of one safetensors file.
+
+    `allow` are import paths, of a net or a method, that its header may name.
+    """
     file = Path(path)
     if file.is_dir():
         file = file / "model.safetensors"
@@ -122,8 +127,11 @@ def load_model(path: str | Path) -> TrainedModel:
     if "feddiv" not in header:
         raise UserError(f"{file}: was not written by feddiv: its header does not describe a net")
     try:
-        return _built(json.loads(header["feddiv"]), tensors)
-    except (UserError, ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
+        with named_in(file, allow):
+            return _built(json.loads(header["feddiv"]), tensors)
+    except NotAllowed:
+        raise
+    except Exception as error:  # a header may say anything
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"{file}: header and weights make no net: {reason}") from None
 
@@ -132,11 +140,13 @@ def _built(fields: dict[str, Any], tensors: StateDict) -> TrainedModel:
     """The one place where code that a header names is imported: a net's and a method's."""
     lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
     card = ModelCard(**(fields | lists))
+    card.check()
     kind = method_class(card.method["name"])
     method = kind(kind.Options.model_validate(card.method), TrainOptions(), Budget(1, 1.0, 0))
     nets: dict[str, nn.Module] = {}
+    options = ModelOptions(name=card.net, stem=card.stem)
     for model, state in sorted(by_model(tensors).items()):
-        options = ModelOptions(name=card.net, stem=card.stem)
+        check_shapes(options, card.input_shape, len(card.classes), state)
         net = build_net(options, card.input_shape, len(card.classes))
         net.load_state_dict(state)
         nets[model] = net.eval()

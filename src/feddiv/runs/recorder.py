@@ -9,6 +9,7 @@ from shutil import rmtree
 from feddiv.core.arrays import Weights
 from feddiv.federation.federation import Federation
 from feddiv.runs.checkpoint import Checkpoint, Checkpoints, Standing
+from feddiv.runs.checkpoint_check import check_content
 from feddiv.runs.evaluate import comparable
 from feddiv.runs.journal import Record
 from feddiv.runs.loop import Cut
@@ -87,7 +88,11 @@ def checkpoints_of(prepared: Prepared, path: Path) -> Checkpoints:
     """The checkpoints of the run in a folder, told from others' by its config and its draw."""
     identity = identity_of((path / "config.toml").read_bytes(), prepared)
     method = prepared.workspace.method
-    return Checkpoints(path, identity, method.State, method.kept)
+
+    def check(checkpoint: Checkpoint) -> None:
+        check_content(checkpoint, prepared, path)
+
+    return Checkpoints(path, identity, method.State, method.kept, check)
 
 
 def identity_of(config: bytes, prepared: Prepared) -> str:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from feddiv.config.experiment import Experiment
 from feddiv.core.arrays import Weights
 from feddiv.core.errors import UserError
+from feddiv.core.files import Unreadable
 from feddiv.core.interrupts import handled
 from feddiv.core.randomness import Streams
 from feddiv.federation.client_memory import ModelFiles
@@ -20,6 +21,7 @@ from feddiv.federation.in_process import InProcess
 from feddiv.federation.worker_pool import Workers, usable_workers
 from feddiv.runs.checkpoint import FOLDER, NETS, Checkpoint
 from feddiv.runs.evaluate import evaluation_of
+from feddiv.runs.finished_check import check_finished
 from feddiv.runs.journal import Record
 from feddiv.runs.loop import Loop
 from feddiv.runs.model import model_hash
@@ -80,10 +82,12 @@ def execute(
     *,
     carrier: Carrier,
     checkpoint: Checkpoint | None = None,
+    ready: Callable[[], None] = lambda: None,
 ) -> Run:
     """Train to the end and write everything a run leaves behind.
 
-    The folder has been begun; `carrier` makes the federation that carries the messages.
+    The folder has been begun; `carrier` makes the federation that carries the messages. `ready` is
+    called when the run is sure to go on from its checkpoint, before anything is written.
     """
     experiment = prepared.experiment
     method = prepared.workspace.method
@@ -91,8 +95,10 @@ def execute(
     with handled(), closing(carrier(prepared, folder)) as federation:
         recorder = Recorder(prepared, folder, federation, listener)
         if checkpoint is not None:
+            _restore(federation, checkpoint)
+        ready()
+        if checkpoint is not None:
             recorder.goes_on(checkpoint)
-            federation.restore(checkpoint.clients)
         loop = Loop(
             method,
             federation,
@@ -131,9 +137,19 @@ def execute(
         return Run(experiment, folder.path, summary, recorder.rounds, ending.arrays)
 
 
+def _restore(federation: Federation, checkpoint: Checkpoint) -> None:
+    """Give the clients their part; what of it is the federation's own was not looked at yet."""
+    try:
+        federation.restore(checkpoint.clients)
+    except Unreadable as problem:
+        raise UserError(f"{checkpoint.file}: {problem}") from None
+
+
 def finished_run(experiment: Experiment, folder: RunFolder) -> Run:
     """A run that came to its end earlier, read from its folder."""
-    return Run(experiment, folder.path, folder.summary(), folder.rounds(), folder.assessment())
+    run = Run(experiment, folder.path, folder.summary(), folder.rounds(), folder.assessment())
+    check_finished(run)
+    return run
 
 
 def on_this_machine(workers: int | None) -> Carrier:

@@ -1,6 +1,7 @@
 """A run's folder: what it holds, and how it is written."""
 
 import json
+import os
 import platform
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,8 +18,19 @@ from feddiv.config.experiment import Experiment, to_toml
 from feddiv.core.archives import read_npz
 from feddiv.core.arrays import Weights
 from feddiv.core.errors import UserError
-from feddiv.core.files import Lock, settle, write_bytes, write_json, write_text
+from feddiv.core.files import (
+    Lock,
+    Unreadable,
+    json_object,
+    read_json,
+    read_regular,
+    settle,
+    write_bytes,
+    write_json,
+    write_text,
+)
 from feddiv.data import Draw
+from feddiv.runs.links import check_own_files
 from feddiv.runs.model import save_weights
 from feddiv.runs.model_card import ModelCard
 
@@ -38,6 +50,8 @@ FILES = (
     "rounds.jsonl",
     "summary.json",
 )
+LARGEST = 1 << 26  # bytes of a JSON file that is read
+LARGEST_JOURNAL = 1 << 32
 PICTURE = "picture.png"  # drawn last of all, by feddiv.report
 LEFTOVERS = ("draw.npz", "environment.json")  # written before config.toml
 PACKAGES = ("feddiv", "torch", "numpy", "safetensors", "pydantic", "scikit-learn")
@@ -57,7 +71,7 @@ class RunFolder:
         self._check_free()
 
     def _check_free(self) -> None:
-        there = [name for name in FILES if (self.path / name).exists()]
+        there = [name for name in FILES if os.path.lexists(self.path / name)]
         resumable = (self.path / "config.toml").exists()
         if not resumable:  # killed before config.toml was written: no run, and free
             there = [name for name in there if name not in LEFTOVERS]
@@ -87,6 +101,11 @@ class RunFolder:
         folder.path, folder.again = path, ""
         folder._made, folder._mine, folder._lock = [], False, None
         folder.lock()
+        try:
+            check_own_files(path, JOURNALS)
+        except UserError:
+            folder.unlock()
+            raise
         return folder
 
     def lock(self) -> None:
@@ -112,6 +131,7 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock()
             self._check_free()  # somebody else may have begun here since
+            check_own_files(self.path, JOURNALS)
             old = self.path / "draw.npz"
             if old.exists() and Draw.load(old).hash != draw.hash:
                 raise UserError(f"--out {self.path}: holds another draw.npz; choose another folder")
@@ -125,13 +145,10 @@ class RunFolder:
             ) from None
 
     def goes_on(self, journals: Mapping[str, int]) -> None:
-        """Cut the journals back to where a checkpoint says they were; note what it goes on with."""
-        for name, size in journals.items():
-            if self.journals().get(name, 0) < size:
-                raise UserError(
-                    f"{self.path / name}: is shorter than the checkpoint says ({size} bytes)"
-                )
-            _read_lines(self.path / name, size)  # before anything is changed
+        """Cut the journals back to where a checkpoint says they were; note what it goes on with.
+
+        The checkpoint was checked, and the journals with it.
+        """
         try:
             for name in JOURNALS:
                 with (self.path / name).open("a+b") as opened:
@@ -139,10 +156,11 @@ class RunFolder:
         except OSError as error:
             raise UserError(f"{self.path}: cannot be written ({error.strerror or error})") from None
         try:
-            before = json.loads((self.path / "environment.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            before = read_json(self.path / "environment.json", LARGEST)
+        except Unreadable:
             before = {}
-        again = [*before.get("resumed", []), environment()]
+        earlier = before.get("resumed")
+        again = [*(earlier if isinstance(earlier, list) else []), environment()]
         write_json(self.path / "environment.json", {**before, "resumed": again})
 
     def discard(self) -> None:
@@ -168,15 +186,18 @@ class RunFolder:
     def rounds(self) -> list[dict[str, Any]]:
         """The lines of rounds.jsonl."""
         file = self.path / "rounds.jsonl"
-        return _read_lines(file) if file.exists() else []
+        try:
+            return journal_lines(file) if file.exists() else []
+        except Unreadable as problem:
+            raise UserError(str(problem)) from None
 
     def summary(self) -> dict[str, Any]:
         """That of a finished run."""
         file = self.path / "summary.json"
         try:
-            return dict(json.loads(file.read_text(encoding="utf-8")))
-        except (OSError, ValueError) as error:
-            raise UserError(f"{file}: is damaged ({error})") from None
+            return read_json(file, LARGEST)
+        except Unreadable as problem:
+            raise UserError(f"{file}: {problem}") from None
 
     def assessment(self) -> dict[str, npt.NDArray[Any]]:
         """That of a finished run."""
@@ -232,13 +253,18 @@ class RunFolder:
         self.unlock()
 
 
-def _read_lines(file: Path, size: int | None = None) -> list[dict[str, Any]]:
-    """The lines of a journal, up to `size` bytes of it."""
-    lines = file.read_bytes()[:size].splitlines()
+def journal_lines(file: Path, size: int | None = None) -> list[dict[str, Any]]:
+    """The lines of a journal, up to `size` bytes of it; Unreadable where it is damaged."""
     try:
-        return [json.loads(line) for line in lines]
-    except ValueError as error:
-        raise UserError(f"{file}: is damaged ({error})") from None
+        content = read_regular(file, LARGEST_JOURNAL)
+        if size is not None and len(content) < size:
+            raise Unreadable(f"is shorter than the checkpoint says ({size} bytes)")
+        content = content[:size]
+        if size and not content.endswith(b"\n"):
+            raise Unreadable(f"is damaged (no line ends at byte {size}, as the checkpoint says)")
+        return [json_object(line) for line in content.splitlines()]
+    except Unreadable as problem:
+        raise Unreadable(f"{file}: {problem}") from None
 
 
 def environment() -> dict[str, Any]:

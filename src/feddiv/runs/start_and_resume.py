@@ -13,14 +13,14 @@ from feddiv.config.experiment import (
     title,
     validated,
 )
-from feddiv.config.reading import load_experiment
 from feddiv.core.arrays import Weights
 from feddiv.core.dotted import flat
 from feddiv.core.errors import TooFew, UserError
+from feddiv.core.import_path import named_in
 from feddiv.data import DataWatcher, Draw, Loaded
 from feddiv.methods.registry import file_name, full_name
 from feddiv.runs.clients import as_settled
-from feddiv.runs.extension import check_rounds, extend, newest_checkpoint, rounds_asked
+from feddiv.runs.extension import check_rounds, extend, load_begun, newest_checkpoint, rounds_asked
 from feddiv.runs.journal import Record
 from feddiv.runs.prepare import Prepared, fitted, prepare
 from feddiv.runs.run import Carrier, Run, execute, finished_run
@@ -100,38 +100,40 @@ def resume_experiment(
     net: Callable[[], nn.Module] | None = None,
     wanted: Experiment | None = None,
     new_rounds: bool = False,
+    allow: Collection[str] = (),
 ) -> Run:
     """Go on with what is in a run's folder: its run, then the methods it is compared with.
 
     What came to its end is read, not repeated; what never began is begun. `wanted` is what the
     caller would run: it has to be what was begun, but how long to wait for whom may be new, and
-    with `new_rounds` the number of rounds.
+    with `new_rounds` the number of rounds. `allow` are import paths that the folder may name.
     """
     folder = RunFolder.existing(path)
     watcher.opens(path)
     try:
-        experiment = load_experiment(path / "config.toml")
-        if wanted is not None:
-            if new_rounds:
-                experiment = experiment.model_copy(update={"rounds": wanted.rounds})
-            experiment = as_begun(experiment, wanted, path)
-        if brought is not None and experiment.data.source != "python":
-            raise UserError(f"{path}: loads its own data ({experiment.data.source}); give none")
-        prepared = prepare(experiment, Draw.load(path / "draw.npz"), watcher, brought, net)
-        others = path / AGAINST
-        rivals = {
-            name: fitted(rival, prepared.dataset, prepared.draw, begun=True, net=net)
-            for name, rival in rivals_of(experiment, others).items()
-        }
-        check_rounds(prepared, path, watcher.refused)
-        for name, rival in rivals.items():
-            check_rounds(rival, others / file_name(name), watcher.refused)
-        run = _resumed(title(experiment), prepared, folder, watcher, carrier)
-        called = rival_titles(experiment, rivals)
-        against = {
-            name: _taken_up(called[name], rival, others / file_name(name), watcher, carrier)
-            for name, rival in rivals.items()
-        }
+        with named_in(path / "config.toml", allow):
+            experiment = load_begun(path)
+            if wanted is not None:
+                if new_rounds:
+                    experiment = experiment.model_copy(update={"rounds": wanted.rounds})
+                experiment = as_begun(experiment, wanted, path)
+            if brought is not None and experiment.data.source != "python":
+                raise UserError(f"{path}: loads its own data ({experiment.data.source}); give none")
+            prepared = prepare(experiment, Draw.load(path / "draw.npz"), watcher, brought, net)
+            others = path / AGAINST
+            rivals = {
+                name: fitted(rival, prepared.dataset, prepared.draw, begun=True, net=net)
+                for name, rival in rivals_of(experiment, others).items()
+            }
+            check_rounds(prepared, path, watcher.refused)
+            for name, rival in rivals.items():
+                check_rounds(rival, others / file_name(name), watcher.refused)
+            run = _resumed(title(experiment), prepared, folder, watcher, carrier)
+            called = rival_titles(experiment, rivals)
+            against = {
+                name: _taken_up(called[name], rival, others / file_name(name), watcher, carrier)
+                for name, rival in rivals.items()
+            }
     finally:
         folder.unlock()
     return replace(run, against=against)
@@ -242,15 +244,19 @@ def _resumed(
         return finished_run(prepared.experiment, folder)
     watcher.starts(name, prepared, folder)
     checkpoint = newest_checkpoint(prepared, folder.path, watcher.refused)
-    # Without a checkpoint it was stopped before the first one: from the beginning.
-    folder.goes_on({} if checkpoint is None else checkpoint.standing.journals)
-    watcher.goes_on(folder.rounds())
+
+    def ready() -> None:
+        # Without a checkpoint it was stopped before the first one: from the beginning.
+        folder.goes_on({} if checkpoint is None else checkpoint.standing.journals)
+        watcher.goes_on(folder.rounds())
+
     run = execute(
         prepared,
         folder,
         watcher.turned,
         checkpoint=checkpoint,
         carrier=carrier,
+        ready=ready,
     )
     watcher.ends(run)
     return run

@@ -174,7 +174,7 @@ class Draw:
             )
         except KeyError as missing:
             raise UserError(f"draw {path}: damaged, array {missing} is missing") from None
-        except ValueError as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise UserError(f"draw {path}: damaged, {error}") from None
 
     def check(self, dataset: Dataset) -> None:

@@ -2,6 +2,7 @@
 # Runs the experiment on the registered sites and follows it.
 #   ./run.sh                           a new run in run/
 #   ./run.sh resume=true               goes on with the run in run/ after a stop
+#   ./run.sh resume=true allow=my.module:Method   and its config.toml may import this
 #   ./run.sh rounds=50 train.lr=0.01   instead of what experiment.toml says
 # Ctrl-C only ends the watching; to stop the run: FLWR_HOME=flwr flwr stop RUN-ID feddiv
 @ENVIRONMENT@
@@ -12,11 +13,13 @@ case "$HERE$OUT" in
 esac
 
 resume=false
+allow=
 settings=
 for setting in "$@"; do
     case $setting in
     resume=true | resume=false) resume=${setting#resume=} ;;
     *[\'\"\\[:space:]]*) fail "'$setting': quotes and spaces do not get through; write it into experiment.toml" ;;
+    allow=?*) allow="$allow ${setting#allow=}" ;;
     *-*=*) case ${setting%%=*} in
         *-*) fail "'$setting': keys are written as in experiment.toml, with dots: train.lr=0.01" ;;
         *) settings="$settings $setting" ;;
@@ -36,7 +39,7 @@ else
 fi
 
 flwr run "$HERE/app" feddiv --stream \
-    --run-config "$experiment out='$OUT' resume=$resume settings='$settings'" ||
+    --run-config "$experiment out='$OUT' resume=$resume allow='$allow' settings='$settings'" ||
     fail "Flower did not run it; the reason is above"
 
 # Flower's exit code does not tell how the run ended. The summary is written last.
