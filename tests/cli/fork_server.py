@@ -3,12 +3,15 @@
 Run as a program it loads the package once, then answers a line of JSON for each command.
 """
 
+import gc
+import io
 import json
 import os
 import resource
 import signal
 import sys
 import time
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,13 +25,11 @@ def serve() -> None:
     import sklearn.datasets  # noqa: F401
     import torch
 
-    import feddiv.cli
-    import feddiv.deploy.deployment
-    import feddiv.report.picture
-    import feddiv.runs.predict_inputs
-    import feddiv.runs.start_and_resume
-
     torch.zeros(1)
+    with redirect_stdout(io.StringIO()), suppress(SystemExit):
+        feddiv.cli.main(["show", "quickstart"])  # what is loaded at first use
+    gc.collect()
+    gc.freeze()  # forks share memory that nobody touches
     mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     print("ready", flush=True)
     for line in sys.stdin:
@@ -45,10 +46,8 @@ def _ran(task: dict[str, Any], memory: int) -> dict[str, Any]:
         done, status = os.waitpid(child, os.WNOHANG)
         code = os.waitstatus_to_exitcode(status) if done else None
         time.sleep(TICK)
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)  # also what it started
-    except ProcessLookupError:
-        pass
     if code is None:
         os.waitpid(child, 0)
     return {"code": code, "seconds": time.monotonic() - started}

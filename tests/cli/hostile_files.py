@@ -91,7 +91,9 @@ def _png(width: int, height: int, data: bytes = b"") -> bytes:
     """A PNG whose header asks for so many pixels."""
 
     def chunk(kind: bytes, body: bytes) -> bytes:
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        return (
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        )
 
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return (
@@ -144,7 +146,7 @@ TABLES: dict[str, Any] = {
     "infinite.csv": lambda: _csv() + b"inf,2,a\n",
     "large-numbers.csv": lambda: _csv() + b"1e400,2,a\n",
     "long-number.csv": lambda: _csv() + b"9" * 100_000 + b",2,a\n",
-    "unicode-digits.csv": lambda: "a,b,label\n".encode() + "١,٢,x\n٣,٤,y\n".encode() * 3 + b"q,1,x\n",
+    "unicode-digits.csv": lambda: b"a,b,label\n" + "١,٢,x\n٣,٤,y\n".encode() * 3 + b"q,1,x\n",
     "binary.csv": bytes(range(256)) * 50,
     "utf16.csv": "a,b,label\n1,2,x\n".encode("utf-16"),
     "latin.csv": lambda: _csv() + b"1,2,\xe4\n",
@@ -279,7 +281,7 @@ ARRAYS: dict[str, Any] = (
         ),
         "minus.npz": lambda: _plain(x=np.zeros((8, 2)), y=np.full(8, -(2**63))),
         "unsigned.npz": lambda: _plain(x=np.zeros((8, 2)), y=np.full(8, 2**64 - 1, np.uint64)),
-        "thin.npz": lambda: _plain(x=np.zeros((8, 2**26), np.uint8), y=np.arange(8) % 2),
+        "thin.npz": lambda: _plain(x=np.zeros((8, 2**22), np.uint8), y=np.arange(8) % 2),
         "no-width.npz": lambda: _plain(x=np.zeros((8, 0)), y=np.arange(8) % 2),
         "no-pixels.npz": lambda: _plain(x=np.zeros((8, 0, 4), np.uint8), y=np.arange(8) % 2),
         "long-text.npz": lambda: _plain(
@@ -398,10 +400,16 @@ def _models(folder: Path, model: Path) -> None:
         written(name, json.dumps(header).encode(), content[8 + size :])
 
     content = (model / "model.safetensors").read_bytes()
-    card = json.loads(json.loads(content[8 : 8 + struct.unpack("<Q", content[:8])[0]])["__metadata__"]["feddiv"])
+    card = json.loads(
+        json.loads(content[8 : 8 + struct.unpack("<Q", content[:8])[0]])["__metadata__"]["feddiv"]
+    )
     written("long-header", b"{}", length=2**63)
     written("deep-header", b"[" * DEEP + b"]" * DEEP)
-    written("huge-tensor", b'{"a":{"dtype":"F32","shape":[1000000000000],"data_offsets":[0,4]}}', bytes(4))
+    written(
+        "huge-tensor",
+        b'{"a":{"dtype":"F32","shape":[1000000000000],"data_offsets":[0,4]}}',
+        bytes(4),
+    )
     written("minus", b'{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}', bytes(4))
     written("empty-header", b"{}")
     carded("deep-card", "[" * DEEP + "]" * DEEP)

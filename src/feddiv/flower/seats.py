@@ -12,12 +12,11 @@ from typing import Any
 
 from flwr.app import Message
 
+from feddiv.config.sections import MOST_CLIENTS
 from feddiv.core.terminal import shown
 from feddiv.federation.reply_check import Refused
 from feddiv.flower.records import LONGEST, VisitAddress, read_reply
 from feddiv.methods.contract import Declared, Kind, Reply
-
-MOST_CLIENTS = 1_000_000
 
 
 @dataclass(frozen=True)

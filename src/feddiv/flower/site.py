@@ -14,6 +14,7 @@ from flwr.app import RecordDict
 from torch import nn
 
 from feddiv.config.experiment import Experiment, validated
+from feddiv.config.sections import MOST_CLIENTS
 from feddiv.core.errors import Diverged, UserError
 from feddiv.core.files import write_bytes, write_text
 from feddiv.core.import_path import is_import_path
@@ -33,7 +34,6 @@ from feddiv.flower.records import (
     read_task,
     reply_records,
 )
-from feddiv.flower.seats import MOST_CLIENTS
 from feddiv.flower.site_data import Held, SiteData
 from feddiv.methods.contract import Assessment, Message, Reply
 from feddiv.presets import toml_tree

@@ -10,8 +10,10 @@ import torch
 from safetensors import SafetensorError
 
 from feddiv.core.errors import UserError
+from feddiv.core.given_files import at_home, read_given
 from feddiv.data.published.pickles import read_torch_weights
 
+MOST = 16 << 30  # bytes of a file of weights
 NAMED = 20  # keys of each kind that an error lists
 WRAPPER = "module."  # by torch.nn.DataParallel
 COUNTER = ".num_batches_tracked"  # of batch norm: older files and other formats have none
@@ -50,7 +52,9 @@ def weights_sha256(path: Path) -> str:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.expanduser().read_bytes()
+        return read_given(at_home(path), MOST)
+    except MemoryError:
+        raise UserError(f"model.weights={path}: does not fit into memory") from None
     except FileNotFoundError:
         raise UserError(
             f"model.weights={path}: there is no such file; name one with published weights, "
