@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from feddiv.core.errors import UserError
+from feddiv.core.given_files import at_home
 
 if TYPE_CHECKING:
     from feddiv.config.experiment import Experiment
@@ -131,7 +132,7 @@ def run(
     _check_federation(settled, workers)
     if out is not None and str(out) in ("", "."):
         raise UserError(f"--out {str(out)!r}: name a folder of its own for the run")
-    folder = RunFolder.new(label) if out is None else RunFolder(Path(out).expanduser())
+    folder = RunFolder.new(label) if out is None else RunFolder(at_home(out))
     result = run_experiment(
         settled,
         folder,
@@ -169,7 +170,7 @@ def resume(
     from feddiv.report.picture import is_drawn, save_picture
     from feddiv.runs.start_and_resume import Watcher, resume_experiment
 
-    folder = Path(path).expanduser()
+    folder = at_home(path)
     config, wanted = folder / "config.toml", None
     with named_in(config, allow):
         if changes and config.is_file():  # where it is not, there is no run to go on with
@@ -232,4 +233,4 @@ def load(path: str | Path, *, allow: Collection[str] = ()) -> "TrainedModel":
     """
     from feddiv.runs.model import load_model
 
-    return load_model(Path(path).expanduser(), allow)
+    return load_model(at_home(path), allow)

@@ -15,7 +15,8 @@ from feddiv.cli.deploy import deploy
 from feddiv.core import interrupts
 from feddiv.core.deferred import defer
 from feddiv.core.errors import Diverged, TooFew, UserError, WorkerLost
-from feddiv.core.terminal import shown
+from feddiv.core.given_files import at_home
+from feddiv.core.terminal import brief, shown
 
 if TYPE_CHECKING:
     from feddiv.cli.progress import Quiet
@@ -36,11 +37,13 @@ app = typer.Typer(
 app.add_typer(data)
 app.add_typer(deploy)
 
+MOST_WORKERS = 1024
 Workers = Annotated[
     int | None,
     typer.Option(
         "--workers",
         min=0,
+        max=MOST_WORKERS,
         help="Worker processes; 0: none but this one. The result is the same.",
         show_default="one per core",
     ),
@@ -71,6 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(128 + number) from None
     except UserError as error:
         _refuse(str(error))
+    except OSError as error:  # a name that is too long, a folder without rights
+        _refuse(f"{error.filename or ''}: {error.strerror or error}")
+    except MemoryError:
+        typer.echo("feddiv: out of memory", err=True)
+        raise SystemExit(1) from None
     except click.ClickException as error:
         # typer asks whether another command was meant, and click 8.4 asks again as it formats.
         asked = "Did you mean" in error.message
@@ -80,11 +88,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _say(line: str) -> None:
-    typer.echo(f"feddiv: {shown(line)}", err=True)
+    typer.echo(f"feddiv: {shown(brief(line))}", err=True)
 
 
 def _refuse(reason: str) -> None:
-    typer.echo(f"feddiv: error: {shown(' '.join(reason.split()))}", err=True)
+    typer.echo(f"feddiv: error: {brief(shown(' '.join(brief(reason, 10_000).split())))}", err=True)
     raise SystemExit(2)
 
 
@@ -153,7 +161,7 @@ def resume(
     from feddiv.config.reading import load_experiment
     from feddiv.core.import_path import named_in
 
-    config, allowed = folder.expanduser() / "config.toml", allow or ()
+    config, allowed = at_home(folder) / "config.toml", allow or ()
     if changes and config.is_file():  # as in `run`
         with named_in(config, allowed):
             load_experiment(config, changes)
@@ -183,7 +191,9 @@ def _watched(job: "Callable[[Quiet], Run]", *, quiet: bool) -> None:
             raise typer.Exit(1) from None
         except (WorkerLost, TooFew, OSError) as reason:
             watcher.close()
-            typer.echo(f"feddiv: {reason}; {watcher.whereabouts()}", err=True)
+            if isinstance(reason, OSError) and not watcher.begun:
+                raise
+            typer.echo(f"feddiv: {brief(str(reason))}; {watcher.whereabouts()}", err=True)
             raise typer.Exit(1) from None
     print_summary(result)
 
@@ -244,7 +254,7 @@ def predict(
     """Use a trained model: sample, predicted_label and confidence as CSV."""
     from feddiv.cli.prediction import write_predictions
 
-    paths = [path.expanduser() for path in (*(data or ()), *(more or ()))]
+    paths = [at_home(path) for path in (*(data or ()), *(more or ()))]
     if not paths:
         raise UserError("--data is missing: name images, a folder of images, a table or an array")
     write_predictions(feddiv.load(model, allow=allow or ()), paths, out, _say)

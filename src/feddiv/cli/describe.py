@@ -10,6 +10,7 @@ from rich.text import Text
 
 from feddiv.cli.progress import progress
 from feddiv.config.reading import Overrides, load_experiment
+from feddiv.core.given_files import at_home
 from feddiv.core.terminal import shown
 from feddiv.report.holdings import Holding, Holdings, holdings
 from feddiv.report.holdings_picture import save_holdings
@@ -27,7 +28,7 @@ def describe(source: str, overrides: Overrides, out: Path | None, *, as_json: bo
         for note in notes:
             watcher.note(note)
     if out is not None:
-        save_holdings(held, out.expanduser())
+        save_holdings(held, at_home(out))
     if as_json:
         print(json.dumps(held.as_dict(), indent=2, ensure_ascii=False))
         return

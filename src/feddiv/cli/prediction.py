@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TextIO
 
 from feddiv.core.errors import UserError
+from feddiv.core.given_files import check_writable
 from feddiv.core.spreadsheets import cell
 from feddiv.runs.model import TrainedModel
 from feddiv.runs.predict_inputs import read_inputs
@@ -20,6 +21,7 @@ def write_predictions(
     if out is None:
         _write(model, data, sys.stdout, skipped)
         return
+    check_writable(out, "--out")  # replacing a device would be the end of it
     temporary = out.with_name(out.name + ".part")
     try:
         with temporary.open("w", newline="", encoding="utf-8") as file:

@@ -92,9 +92,17 @@ class Quiet(Watcher):
     def close(self) -> None:
         """Leave the terminal as it was."""
 
+    @property
+    def begun(self) -> bool:
+        """Whether there is a run that can be gone on with."""
+        try:
+            return self.folder is not None and (self.folder / "config.toml").exists()
+        except OSError:  # the name is too long, for one
+            return False
+
     def whereabouts(self) -> str:
         """What is left of runs that were stopped."""
-        if self.folder is None or not (self.folder / "config.toml").exists():
+        if not self.begun:
             return "nothing was begun"
         return f"go on with: feddiv resume {self.folder}"
 

@@ -86,8 +86,8 @@ class Experiment(Options):
     """Everything that determines a run."""
 
     description: str = ""  # one line for `feddiv list presets`
-    seed: int = Field(0, ge=0)  # of every random draw: partition, noise, weights, batches
-    rounds: int = Field(50, ge=1)  # communication rounds in all, warm-up included
+    seed: int = Field(0, ge=0, lt=2**63)  # of every random draw: partition, noise, weights, batches
+    rounds: int = Field(50, ge=1, le=1_000_000)  # communication rounds in all, warm-up included
     # Methods ("fedavg") or variants ("feddiv-paper") to run after it on the same draw.
     against: Annotated[tuple[str, ...], Field(strict=False), Listed] = ()
     method: Annotated[SerializeAsAny[MethodOptions], BeforeValidator(_method)]

@@ -1,7 +1,6 @@
 """Reading an experiment: presets, TOML files, trees of values, `key=value` overrides."""
 
 import copy
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from feddiv.config.left_out import missed, set_options
 from feddiv.core.did_you_mean import did_you_mean
 from feddiv.core.dotted import flat, merged, put
 from feddiv.core.errors import UserError
+from feddiv.core.toml import Excessive, NotToml, parse_toml
 from feddiv.data import DataOptions
 from feddiv.data.noise.noise_options import DEFAULT_RULE, keys_of_other_rules
 from feddiv.methods.registry import default_variant
@@ -165,9 +165,12 @@ def parsed(item: str) -> tuple[str, Any]:
     if not equals or not key:
         raise UserError(f"{item!r} is not key=value, such as rounds=40 or noise.rho=0.8")
     try:
-        return key, tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        tree = parse_toml(f"value = {text}")
+    except Excessive as problem:
+        raise UserError(f"{key}: {problem}") from None
+    except NotToml:
         return key, text  # a bare word is a string
+    return key, tree["value"] if len(tree) == 1 else text  # more lines than one are no value
 
 
 def _choose(tree: dict[str, Any], key: str, value: object) -> dict[str, Any]:

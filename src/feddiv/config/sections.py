@@ -1,11 +1,14 @@
 """Sections of an experiment that belong to the run as a whole."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
 from feddiv.core.options import Options
+
+MOST_CLIENTS: Final = 1_000_000
+LONGEST: Final = 1e7  # seconds: 115 days
 
 
 class ClientsOptions(Options):
@@ -14,14 +17,14 @@ class ClientsOptions(Options):
     `count` None means as many as the data has, where the partition takes clients from the data.
     """
 
-    count: int | None = Field(None, ge=1)
+    count: int | None = Field(None, ge=1, le=MOST_CLIENTS)
     fraction: float = Field(0.5, gt=0, le=1)  # of the clients, drawn anew in every round
 
 
 class CheckpointOptions(Options):
     """How often a checkpoint is written: after an exchange, if so many seconds have passed."""
 
-    seconds: float = Field(10.0, ge=0)  # 0: after every exchange
+    seconds: float = Field(10.0, ge=0, le=LONGEST)  # 0: after every exchange
 
 
 class EvaluationOptions(Options):
@@ -29,7 +32,7 @@ class EvaluationOptions(Options):
 
     measure: ClassVar[str]  # by which the best model is chosen
     name: str
-    every: int = Field(1, ge=1)  # turns
+    every: int = Field(1, ge=1, le=1_000_000)  # turns
 
 
 class Central(EvaluationOptions):
@@ -53,7 +56,7 @@ EVALUATIONS: Mapping[str, type[EvaluationOptions]] = {"central": Central, "held_
 class WarmupOptions(Options):
     """Warm-up length, for methods that have one; an iteration visits every client once."""
 
-    iterations: int = Field(0, ge=0)  # each costs 1 / clients.fraction rounds
+    iterations: int = Field(0, ge=0, le=1_000_000)  # each costs 1 / clients.fraction rounds
 
 
 class FederationOptions(Options):
@@ -78,11 +81,11 @@ class Flower(FederationOptions):
     """
 
     name: Literal["flower"] = "flower"
-    sites: int | None = Field(None, ge=1)
+    sites: int | None = Field(None, ge=1, le=MOST_CLIENTS)
     quorum: float = Field(0.5, gt=0, le=1)
-    round_timeout: float = Field(600.0, gt=0)
-    wait: float = Field(300.0, gt=0)
-    attempts: int = Field(3, ge=1)
+    round_timeout: float = Field(600.0, gt=0, le=LONGEST)
+    wait: float = Field(300.0, gt=0, le=LONGEST)
+    attempts: int = Field(3, ge=1, le=1000)
 
 
 class FlowerSimulation(FederationOptions):
@@ -93,11 +96,11 @@ class FlowerSimulation(FederationOptions):
     """
 
     name: Literal["flower_simulation"] = "flower_simulation"
-    cpus: float = Field(1.0, gt=0)
-    gpus: float = Field(0.0, ge=0)
+    cpus: float = Field(1.0, gt=0, le=10_000)
+    gpus: float = Field(0.0, ge=0, le=10_000)
     quorum: float = Field(1.0, gt=0, le=1)
-    round_timeout: float = Field(3600.0, gt=0)
-    attempts: int = Field(1, ge=1)
+    round_timeout: float = Field(3600.0, gt=0, le=LONGEST)
+    attempts: int = Field(1, ge=1, le=1000)
 
 
 FEDERATIONS: Mapping[str, type[FederationOptions]] = {

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Final
 
+LONGEST: Final = 100  # characters of a name that somebody may have meant to type
 ALIKE: Final = 0.65  # how alike two names have to be, from 0 to 1: difflib's own measure
 
 
@@ -13,6 +14,8 @@ def nearest(name: object, known: Iterable[str]) -> str | None:
     >>> nearest("quikstart", ["quickstart", "own"])
     'quickstart'
     """
+    if len(str(name)) > LONGEST:
+        return None
     spelt = {each.casefold(): each for each in known}
     found = get_close_matches(str(name).casefold(), spelt, n=1, cutoff=ALIKE)
     return spelt[found[0]] if found else None

@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 
+from feddiv.core.given_files import check_regular, read_given
 from feddiv.core.trees import bytes_of
 
 
@@ -26,31 +26,19 @@ def read_regular(path: Path, largest: int) -> bytes:
 
     A pipe would be waited for, and a device may never end.
     """
-    try:
-        check_regular(path, largest)
-        with path.open("rb") as file:
-            content = file.read(largest + 1)
-    except OSError as error:
-        raise Unreadable(f"cannot be read ({error.strerror or error})") from None
-    if len(content) > largest:
-        raise Unreadable(f"is too large, more than {largest:,} bytes")
-    return content
+    with _readable():
+        return read_given(path, largest)
 
 
-def check_regular(path: Path, largest: int | None = None) -> None:
-    """Refuse what is missing, no file, or too large."""
+@contextmanager
+def _readable() -> Iterator[None]:
+    """What cannot be opened or is too large is unreadable."""
     try:
-        found = path.stat()
+        yield
     except FileNotFoundError:
         raise Unreadable("there is no such file") from None
     except OSError as error:
         raise Unreadable(f"cannot be read ({error.strerror or error})") from None
-    if stat.S_ISDIR(found.st_mode):
-        raise Unreadable("cannot be read (Is a directory)")
-    if not stat.S_ISREG(found.st_mode):
-        raise Unreadable("cannot be read (it is a pipe or a device, no file)")
-    if largest is not None and found.st_size > largest:
-        raise Unreadable(f"is too large, {found.st_size:,} bytes of at most {largest:,}")
 
 
 def save_tensors(
@@ -81,7 +69,8 @@ def save_tensors(
 
 def load_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
     """Tensors and header of a safetensors file; Unreadable for anything else."""
-    check_regular(path)
+    with _readable():
+        check_regular(path)
     try:
         with safe_open(path, framework="pt") as opened:
             header = dict(opened.metadata() or {})

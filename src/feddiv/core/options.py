@@ -13,9 +13,16 @@ class Options(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-def _not_empty(value: object) -> object:
+def _named(value: object) -> object:
     if value == "":
         raise ValueError("is empty; name a file or folder")
+    if isinstance(value, str):
+        if "\0" in value:
+            raise ValueError("a name cannot have a zero byte in it")
+        try:
+            Path(value).expanduser()
+        except RuntimeError:
+            raise ValueError("there is no home folder of that user") from None
     return value
 
 
@@ -50,4 +57,4 @@ Listed = BeforeValidator(_listed)
 ListedNumbers = BeforeValidator(_numbers)
 
 # As text it would be the current folder where nothing is given.
-GivenPath = Annotated[Path, Field(strict=False), BeforeValidator(_not_empty)]
+GivenPath = Annotated[Path, Field(strict=False), BeforeValidator(_named)]

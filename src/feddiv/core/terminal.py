@@ -30,6 +30,14 @@ def shown(text: str, most: int | None = None) -> str:
     return plain if most is None or len(plain) <= most else plain[: most - 1] + "…"
 
 
+def brief(text: str, most: int = 1000) -> str:
+    """The beginning and the end of a text that is too long to be read."""
+    if len(text) <= most:
+        return text
+    end = most // 3
+    return f"{text[: most - end]} … {text[-end:]}"
+
+
 def duration(seconds: float) -> str:
     """A time in the two units that matter."""
     whole = round(seconds)

@@ -1,11 +1,23 @@
 """Which data to use, as the user writes it."""
 
+import math
 from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from feddiv.core.options import GivenPath, Listed, ListedNumbers, Options
 from feddiv.data.transform import Augment
+
+MOST_SAMPLES: Final = 1_000_000_000
+MOST_CLASSES: Final = 100_000
+MOST_FEATURES: Final = 1_000_000  # of a feature vector, or along one side of a sample
+MOST_NUMBERS: Final = 100_000_000  # in one sample
+
+
+def _fits(shape: tuple[int, ...]) -> tuple[int, ...]:
+    if math.prod(shape) > MOST_NUMBERS:
+        raise ValueError(f"a sample may have {MOST_NUMBERS:,} numbers")
+    return shape
 
 
 class Columns(Options):
@@ -44,10 +56,12 @@ class DataOptions(Options):
     path: GivenPath | None = None  # the file or folder of the data
     augment: Augment | None = None  # without it, what the source has by default
     # Only that many training samples, chosen by the seed.
-    images: int | None = Field(default=None, ge=1)
+    images: int | None = Field(default=None, ge=1, le=MOST_SAMPLES)
     # Only that share of the training samples, chosen by the seed.
     subset: float | None = Field(default=None, gt=0, le=1)
-    test_images: int | None = Field(default=None, ge=1)  # only that many test samples
+    test_images: int | None = Field(
+        default=None, ge=1, le=MOST_SAMPLES
+    )  # only that many test samples
     draw: GivenPath | None = None  # a saved partition and noise, to be used again
     # Of sources without test samples: the share of each class taken for them, by default a fifth.
     test_share: float | None = Field(default=None, ge=0, lt=1)
@@ -59,12 +73,16 @@ class DataOptions(Options):
     columns: Columns = Columns()
     hub: str | None = None  # Hugging Face data set, "owner/name" or "owner/name:config"
     # Names, in order.
-    classes: Annotated[Annotated[tuple[str, ...], Field(strict=False)] | None, Listed] = None
-    features: int | None = Field(default=None, ge=1)  # length of feature vectors
+    classes: Annotated[
+        Annotated[tuple[str, ...], Field(strict=False, max_length=MOST_CLASSES)] | None, Listed
+    ] = None
+    features: int | None = Field(default=None, ge=1, le=MOST_FEATURES)  # length of feature vectors
     # Of one sample, where the sites' own apps give the input of the net.
     shape: Annotated[
         Annotated[
-            tuple[Annotated[int, Field(ge=1)], ...], Field(strict=False, min_length=1, max_length=4)
+            tuple[Annotated[int, Field(ge=1, le=MOST_FEATURES)], ...],
+            Field(strict=False, min_length=1, max_length=4),
+            AfterValidator(_fits),
         ]
         | None,
         ListedNumbers,

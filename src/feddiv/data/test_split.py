@@ -19,8 +19,8 @@ def hold_out(labels: Rows, share: float | None = None) -> tuple[Rows, Rows]:
     rng = np.random.RandomState(SPLIT_SEED)
     share = FIFTH if share is None else share
     test = [np.empty(0, dtype=np.int64)]
-    for label in np.unique(labels):
-        members = np.flatnonzero(labels == label)
+    ends = np.cumsum(np.unique(labels, return_counts=True)[1])
+    for members in np.split(np.argsort(labels, kind="stable"), ends[:-1]):  # class by class
         test.append(rng.permutation(members)[: int(share * len(members) + 0.5)])
     held = np.sort(np.concatenate(test))
     return np.setdiff1d(np.arange(len(labels)), held), held

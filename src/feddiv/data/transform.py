@@ -24,7 +24,7 @@ from feddiv.core.options import Options
 class Augment(Options):
     """Random changes to a training image: shift by up to `pad` pixels, mirror left to right."""
 
-    pad: int = Field(default=0, ge=0)
+    pad: int = Field(default=0, ge=0, le=4096)
     flip: bool = False  # mirror left to right
 
 

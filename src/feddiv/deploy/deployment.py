@@ -14,6 +14,7 @@ import tomli_w
 
 from feddiv.core.errors import UserError
 from feddiv.core.files import settle
+from feddiv.core.given_files import at_home
 from feddiv.deploy.certificates import Authority, KeyPair, node_key
 from feddiv.deploy.site_names import ServerAddress
 
@@ -79,7 +80,7 @@ def init(
 
 def absolute(folder: Path) -> Path:
     """The absolute path of a folder that Flower can be told of."""
-    path = Path(os.path.abspath(folder.expanduser()))
+    path = Path(os.path.abspath(at_home(folder)))
     if "'" in str(path):
         raise UserError(f"{folder}: the path has a quote in it, and Flower cannot be told of it")
     return path

@@ -58,7 +58,7 @@ def _bracketed(host: str | IPv4Address | IPv6Address) -> str:
 def address(text: str) -> ServerAddress:
     """HOST:PORT, with a name, an IPv4 address or an IPv6 address in brackets."""
     host, colon, port = text.strip().rpartition(":")
-    digits = port.isascii() and port.isdigit()
+    digits = port.isascii() and port.isdigit() and len(port) <= 5
     if not (colon and host and digits and 1 <= int(port) <= 65535):
         raise UserError(
             f"--address={text}: not HOST:PORT with a port from 1 to 65535, "

@@ -14,6 +14,8 @@ from feddiv.core.terminal import LINE, shown
 from feddiv.flower.records import problem_records
 from feddiv.flower.site import Site, say
 from feddiv.flower.site_data import AppData, OwnData, Part, SiteData
+from feddiv.flower.site_limits import KEYS as LIMITS
+from feddiv.flower.site_limits import SiteLimits
 from feddiv.methods.contract import Method
 
 KEYS = (
@@ -24,6 +26,7 @@ KEYS = (
     "allow-net",
     "allow-noise",
     "allow-method",
+    *LIMITS,
 )
 
 SitePath = str | Path | Callable[[Context], str | Path]
@@ -58,7 +61,8 @@ def client_app(
         holdings = AppData(lambda: data(context), train_transform, place)
         methods = _allowed(context.node_config, "allow-method")
         methods += () if method is None else (path_of(method),)
-        return Site(folder, holdings, net=model, methods=methods)
+        limits = SiteLimits.of(context.node_config)
+        return Site(folder, holdings, net=model, methods=methods, limits=limits)
 
     return app_of(site)
 
@@ -112,6 +116,7 @@ def site_of(node: Mapping[str, Any], run: Mapping[str, Any]) -> Site:
         nets=_allowed(node, "allow-net"),
         noises=_allowed(node, "allow-noise"),
         methods=_allowed(node, "allow-method"),
+        limits=SiteLimits.of(node),
     )
 
 

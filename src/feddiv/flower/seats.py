@@ -12,6 +12,7 @@ from typing import Any
 
 from flwr.app import Message
 
+from feddiv.config.sections import MOST_CLIENTS
 from feddiv.core.terminal import NAME, shown
 from feddiv.federation.federation import Totals
 from feddiv.federation.reply_check import Refused, check_reply
@@ -19,7 +20,6 @@ from feddiv.flower.records import VisitAddress, read_reply
 from feddiv.methods.contract import Declared, Kind, Reply
 from feddiv.methods.contract import Message as Sent
 
-MOST_CLIENTS = 1_000_000
 MOST_SAMPLES = 1_000_000_000_000  # of one site
 
 

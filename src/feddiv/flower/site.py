@@ -6,7 +6,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from flwr.app import RecordDict
 from torch import nn
 
 from feddiv.config.experiment import Experiment, validated
+from feddiv.config.sections import MOST_CLIENTS
 from feddiv.core.errors import Diverged, UserError
 from feddiv.core.files import write_bytes, write_text
 from feddiv.core.import_path import is_import_path
@@ -36,8 +37,8 @@ from feddiv.flower.records import (
     read_task,
     reply_records,
 )
-from feddiv.flower.seats import MOST_CLIENTS
 from feddiv.flower.site_data import Held, SiteData
+from feddiv.flower.site_limits import SiteLimits
 from feddiv.methods.contract import Assessment, Message, Reply
 from feddiv.presets import toml_tree
 
@@ -56,7 +57,7 @@ class Site:
     `net` builds the net of somebody's own Flower app; otherwise the run's `model.name` says it.
     Code that the server names is run only if the site has allowed it: a net from a module if it is
     among `nets`, a method if it is among `methods`, noise, which a trial draws, if it is among
-    `noises`.
+    `noises`. `limits` are what it does for a server at most.
     """
 
     folder: Path
@@ -65,10 +66,12 @@ class Site:
     nets: tuple[str, ...] = ()
     noises: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
+    limits: SiteLimits = field(default_factory=SiteLimits)
 
     def answer(self, records: RecordDict) -> RecordDict:
         """What the site says to a message; if it cannot do what is asked, why."""
         try:
+            self.limits.check_message(records)
             task = read_task(records)
             return self._answered(task, read_message(records, task.kind))
         except (UserError, Refused, Diverged) as problem:
@@ -88,7 +91,9 @@ class Site:
         if not TOKEN.fullmatch(address.run):
             raise UserError(f"run {address.run!r} is no token of a run")
         torch.set_num_threads(1)
+        self.limits.check_experiment(experiment)
         loaded = self._loaded(experiment, address.client)
+        self._check_loaded(experiment, loaded)
         if task.kind == HELLO:
             place = self.holdings.place
             metrics = {} if place is None else {"place": float(place)}
@@ -131,6 +136,12 @@ class Site:
         except UserError as problem:
             say(str(problem))
             raise UserError("its data cannot be used: its log says why") from None
+
+    def _check_loaded(self, experiment: Experiment, loaded: Held) -> None:
+        self.limits.check_samples(len(loaded.draw.parts[loaded.client]))
+        if self.net is None:
+            shape, classes = loaded.dataset.input_shape, len(loaded.dataset.classes)
+            self.limits.check_net(experiment.model, shape, classes)
 
     def _experiment(self, text: str) -> Experiment:
         tree = toml_tree(text, "the server's config")

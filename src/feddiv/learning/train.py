@@ -18,8 +18,8 @@ from feddiv.data import Samples
 class TrainOptions(Options):
     """SGD at a client; a fresh optimiser for every visit."""
 
-    epochs: int = Field(5, ge=1)  # of one visit
-    batch: int = Field(10, ge=2)  # samples in a batch
+    epochs: int = Field(5, ge=1, le=10_000)  # of one visit
+    batch: int = Field(10, ge=2, le=1_000_000)  # samples in a batch
     lr: float = Field(0.03, gt=0)  # learning rate, the same in all rounds
     momentum: float = Field(0.5, ge=0, lt=1)  # of SGD
     weight_decay: float = Field(0.0, ge=0)  # L2 penalty on the weights

@@ -58,7 +58,7 @@ class FedRNOptions(MethodOptions):
 
     name: str = "fedrn"
     warmup_share: float = Field(0.1, ge=0, lt=1)  # of the rounds, on all given labels
-    neighbours: int = Field(2, ge=0)  # v
+    neighbours: int = Field(2, ge=0, le=1000)  # v
     expertise_weight: float = Field(0.6, ge=0, le=1)  # a; similarity has the rest
 
 

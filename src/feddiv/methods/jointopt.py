@@ -42,7 +42,7 @@ class JointOptOptions(MethodOptions):
     name: str = "jointopt"
     prior_weight: float = Field(1.2, ge=0)  # of KL(uniform || mean prediction of a batch)
     entropy_weight: float = Field(0.8, ge=0)  # of the entropy of predictions
-    window: int = Field(10, ge=1)  # epochs whose outputs make a label
+    window: int = Field(10, ge=1, le=1000)  # epochs whose outputs make a label
     labels_after: float = Field(0.1, ge=0, lt=1)  # share of the rounds until labels move
     soft: bool = True  # else the likeliest class alone
 

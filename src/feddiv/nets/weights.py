@@ -10,10 +10,10 @@ import torch
 from safetensors import SafetensorError
 
 from feddiv.core.errors import UserError
-from feddiv.core.files import Unreadable, read_regular
+from feddiv.core.given_files import at_home, read_given
 from feddiv.data.published.pickles import read_torch_weights
 
-LARGEST = 1 << 33  # bytes of a file of weights
+MOST = 16 << 30  # bytes of a file of weights
 NAMED = 20  # keys of each kind that an error lists
 WRAPPER = "module."  # by torch.nn.DataParallel
 COUNTER = ".num_batches_tracked"  # of batch norm: older files and other formats have none
@@ -51,16 +51,17 @@ def weights_sha256(path: Path) -> str:
 
 
 def _content(path: Path) -> bytes:
-    file = path.expanduser()
-    if not file.exists():
+    try:
+        return read_given(at_home(path), MOST)
+    except MemoryError:
+        raise UserError(f"model.weights={path}: does not fit into memory") from None
+    except FileNotFoundError:
         raise UserError(
             f"model.weights={path}: there is no such file; name one with published weights, "
             "or none to start from scratch"
-        )
-    try:
-        return read_regular(file, LARGEST)
-    except Unreadable as problem:
-        raise UserError(f"model.weights={path}: {problem}") from None
+        ) from None
+    except OSError as error:
+        raise UserError(f"model.weights={path}: cannot be read ({error.strerror})") from None
 
 
 def unwrapped(weights: dict[str, torch.Tensor], net: torch.nn.Module) -> dict[str, torch.Tensor]:

@@ -7,6 +7,8 @@ from typing import Any
 
 from feddiv.core.did_you_mean import did_you_mean
 from feddiv.core.errors import UserError
+from feddiv.core.given_files import read_given
+from feddiv.core.toml import NotToml, parse_toml
 
 
 def presets() -> dict[str, str]:
@@ -37,9 +39,10 @@ def read_toml(source: str | Path) -> dict[str, Any]:
         text = _preset(str(source))
     elif path.suffix == ".toml" or path.exists():
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_given(path).decode()
         except OSError as error:
-            hint = did_you_mean(path.stem, known) if not path.exists() else ""
+            missing = isinstance(error, FileNotFoundError)
+            hint = did_you_mean(path.stem, known) if missing else ""
             raise UserError(f"config file {path}: {error.strerror or error}{hint}") from None
         except UnicodeDecodeError as error:
             raise UserError(f"config file {path} is not TOML: {error}") from None
@@ -55,6 +58,6 @@ def read_toml(source: str | Path) -> dict[str, Any]:
 def toml_tree(text: str, where: str) -> dict[str, Any]:
     """The tree of a text."""
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return parse_toml(text)
+    except NotToml as error:
         raise UserError(f"{where} is not TOML: {error}") from None

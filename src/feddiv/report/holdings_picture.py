@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from feddiv.core.errors import UserError
+from feddiv.core.given_files import check_writable
 from feddiv.core.terminal import shown
 from feddiv.report.holdings import Holdings
 from feddiv.report.picture import BLUE, INK, RIVALS, VERMILLION
@@ -30,9 +31,9 @@ def save_holdings(held: Holdings, path: Path) -> None:
     """Write the picture; the name says in which format."""
     if path.suffix.lower() not in FORMATS:
         raise UserError(f"--out {path}: a picture's name ends in {', '.join(FORMATS)}")
-    if path.is_dir() or not path.parent.is_dir():
-        reason = "is a folder" if path.is_dir() else f"there is no folder {path.parent}"
-        raise UserError(f"--out {path}: {reason}")
+    check_writable(path, "--out")
+    if not path.parent.is_dir():
+        raise UserError(f"--out {path}: there is no folder {path.parent}")
     try:
         draw_holdings(held).savefig(path, dpi=150, facecolor="white")
     except OSError as error:

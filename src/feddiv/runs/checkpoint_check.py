@@ -22,8 +22,9 @@ from feddiv.federation.client_memory import ARENA, MemoryRecords, ModelFiles, sa
 from feddiv.methods.contract import Facts, Method, Moment, Reply, declared_kind
 from feddiv.runs.checkpoint import FOLDER, NETS, Checkpoint
 from feddiv.runs.journal import Seen, round_line
-from feddiv.runs.loop import Cut, Tally, turns_of
+from feddiv.runs.loop import Cut, turns_of
 from feddiv.runs.prepare import Prepared
+from feddiv.runs.replies import Tally
 from feddiv.runs.run_folder import JOURNALS, journal_lines
 
 TRIED = 8  # samples that the model is tried on

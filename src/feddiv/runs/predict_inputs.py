@@ -1,5 +1,6 @@
 """Samples to predict from files: images, folders of them, tables, arrays."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +9,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from feddiv.core.archives import read_npz
+from feddiv.core.archives import read_npy, read_npz
 from feddiv.core.errors import UserError, in_one_line
 from feddiv.data.images.pixels import MODES, image_suffixes, pixels
+from feddiv.data.sources.folder_tree import DEEPEST
 from feddiv.data.sources.table_cells import Table
 from feddiv.data.sources.table_files import TABLES, read_table
 from feddiv.learning.predict import CHUNK
@@ -83,10 +85,7 @@ def _array(path: Path) -> Chunk:
             raise UserError(f"--data {path}: array 'x' is missing, found {sorted(arrays)}")
         inputs = arrays["x"]
     else:
-        try:
-            inputs = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise UserError(f"--data {path}: cannot be read ({in_one_line(error)})") from None
+        inputs = read_npy(path, "--data")
     if inputs.ndim == 0 or inputs.size == 0:
         raise UserError(f"--data {path}: holds no samples ({inputs.dtype} {list(inputs.shape)})")
     return Chunk([str(row) for row in range(len(inputs))], inputs)
@@ -120,8 +119,26 @@ def _image_files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     known = image_suffixes()
-    files = [file for file in path.rglob("*") if file.is_file()]
+    files = [file for file in _below(path) if file.is_file()]
     return sorted(f for f in files if f.suffix.lower() in known and not f.name.startswith("."))
+
+
+def _below(path: Path) -> Iterator[Path]:
+    """Everything in a folder and the folders in it; links to folders are not followed."""
+    waiting = [(path, 0)]
+    while waiting:
+        folder, depth = waiting.pop()
+        if depth > DEEPEST:
+            raise UserError(f"--data {path}: folders are more than {DEEPEST} deep")
+        try:
+            with os.scandir(folder) as entries:
+                found = list(entries)
+        except OSError as error:
+            raise UserError(f"--data {folder}: cannot be read ({error.strerror})") from None
+        for entry in found:
+            yield folder / entry.name
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append((folder / entry.name, depth + 1))
 
 
 def _chunks(images: Iterator[tuple[str, Pixels]]) -> Iterator[Chunk]:

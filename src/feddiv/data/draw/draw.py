@@ -147,7 +147,7 @@ class Draw:
             if levels is not None and len(levels) != len(parts):
                 raise ValueError(f"{len(levels)} levels for {len(parts)} clients")
             texts = {key: _text(arrays, key) for key in ("inputs", "test", "recipe")}
-            if texts["recipe"] and not isinstance(json.loads(texts["recipe"]), dict):
+            if texts["recipe"] and not _has_sections(texts["recipe"]):
                 raise ValueError("'recipe' holds no sections")
             foreign = None
             if "foreign" in arrays:
@@ -309,6 +309,13 @@ def _text(arrays: Arrays, key: str) -> str:
     if array.dtype.kind != "U" or array.shape != ():
         raise ValueError(f"{key!r} is {array.dtype} {array.shape}")
     return str(array)
+
+
+def _has_sections(recipe: str) -> bool:
+    try:
+        return isinstance(json.loads(recipe), dict)
+    except RecursionError:
+        return False
 
 
 def _outlier(values: npt.NDArray[np.int64], end: int) -> int:

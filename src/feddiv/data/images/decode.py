@@ -17,7 +17,7 @@ import numpy.typing as npt
 from feddiv.core.errors import UserError
 from feddiv.core.interrupts import left_to_parent
 from feddiv.data.images.listing import NOT_THERE, Images
-from feddiv.data.images.pixels import pixels_and_reach
+from feddiv.data.images.pixels import MOST_PIXELS, pixels_and_reach
 from feddiv.data.statistics import value_counts
 
 BLOCK: Final = 64  # images that a process decodes at a time
@@ -152,6 +152,6 @@ def _reason(problem: Exception) -> str:
     if type(problem).__name__ == "UnidentifiedImageError":
         return "not an image that Pillow knows"
     if type(problem).__name__ == "DecompressionBombError":
-        return "more than 179 million pixels"
+        return f"more than {MOST_PIXELS:,} pixels"
     text = str(problem).strip()
     return text.splitlines()[0] if text else type(problem).__name__

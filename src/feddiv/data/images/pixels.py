@@ -18,6 +18,8 @@ ALPHA: Final = ("RGBA", "LA", "PA", "RGBa", "La")
 RASTER: Final = (
     "AVIF", "BMP", "DIB", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF", "WEBP",
 )  # fmt: skip
+# Pillow allows twice its own bound before it refuses; ours does not depend on its version.
+MOST_PIXELS: Final = 128 << 20
 BITS_PER_SAMPLE, SAMPLE_FORMAT = 258, 339  # tags of TIFF
 UNSIGNED: Final = 1
 
@@ -41,7 +43,7 @@ def pixels(image: Path | bytes, height: int, width: int, channels: int) -> npt.N
 
     Turned upright as its EXIF says; transparent parts are white where the result has no alpha; more
     than eight bits of grey keep the upper eight of as many as the file says it has. Raises whatever
-    Pillow's decoders stumble over, and for an image of more than 179 million pixels.
+    Pillow's decoders stumble over, and for an image of more than MOST_PIXELS.
     """
     return pixels_and_reach(image, height, width, channels)[0]
 
@@ -59,15 +61,24 @@ def pixels_and_reach(
         warnings.simplefilter("ignore")  # about odd metadata, and images that are merely large
         content = io.BytesIO(image) if isinstance(image, bytes) else image
         with Image.open(content, formats=image_formats()) as opened:
+            _check_pixels(opened)
             # A large JPEG is decoded at a half, a quarter or an eighth: never below twice the goal.
             opened.draft(None, (2 * max(height, width),) * 2)
             return _fitted(opened, height, width, channels)
+
+
+def _check_pixels(image: Image.Image) -> None:
+    """Refuse by its header, before anything is decoded."""
+    width, height = image.size
+    if width * height > MOST_PIXELS:
+        raise ValueError(f"{width:,} x {height:,} pixels; at most {MOST_PIXELS:,} are decoded")
 
 
 def image_pixels(
     image: Image.Image, height: int, width: int, channels: int
 ) -> npt.NDArray[np.uint8]:
     """The same of an image that is open already."""
+    _check_pixels(image)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return _fitted(image, height, width, channels)[0]

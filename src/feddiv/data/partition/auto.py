@@ -21,8 +21,8 @@ class Auto(PartitionOptions):
     iid: ClassVar[bool] = False
     natural: ClassVar[bool] = True  # clients.count is not a choice before the data are known
     name: Literal["auto"] = "auto"
-    deal_to: int = Field(default=DEALT_TO, ge=1)
-    min_size: int = Field(default=2, ge=1)
+    deal_to: int = Field(default=DEALT_TO, ge=1, le=1_000_000)
+    min_size: int = Field(default=2, ge=1, le=1_000_000_000)
     small: Literal["refuse", "drop"] = "refuse"
 
     def settled(self, clients: int | None, *, named: bool) -> tuple[PartitionOptions, int | None]:

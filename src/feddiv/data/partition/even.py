@@ -51,7 +51,9 @@ class Quantity(DealtOptions):
     iid: ClassVar[bool] = True
     name: Literal["quantity"] = "quantity"
     exponent: float = Field(default=1.0, ge=0, le=10)  # 0: all clients have equally many
-    min_size: int = Field(default=2, ge=1)  # samples that every client has at least
+    min_size: int = Field(
+        default=2, ge=1, le=1_000_000_000
+    )  # samples that every client has at least
 
     def deal(self, labels: Rows, clients: int, rng: np.random.Generator) -> Partition:
         """Every sample is dealt; chance decides which client is the largest."""

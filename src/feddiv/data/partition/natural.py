@@ -19,7 +19,9 @@ class NaturalOptions(PartitionOptions):
 
     iid: ClassVar[bool] = False
     natural: ClassVar[bool] = True
-    min_size: int = Field(default=2, ge=1)  # samples that every client has at least
+    min_size: int = Field(
+        default=2, ge=1, le=1_000_000_000
+    )  # samples that every client has at least
     small: Literal["refuse", "drop"] = "refuse"  # what is done about smaller clients
 
     def split(self, dataset: Dataset, clients: int | None, rng: np.random.Generator) -> Partition:
@@ -78,7 +80,7 @@ class Annotator(NaturalOptions):
     """
 
     name: Literal["annotator"] = "annotator"
-    min_size: int = Field(default=100, ge=1)
+    min_size: int = Field(default=100, ge=1, le=1_000_000_000)
     small: Literal["refuse", "drop"] = "drop"
     path: GivenPath | None = None
 

@@ -19,7 +19,9 @@ class _DirichletShares(DealtOptions):
 
     iid: ClassVar[bool] = False
     alpha: float = Field(default=10.0, gt=0)  # the smaller, the less equal are the owners' shares
-    min_size: int = Field(default=2, ge=1)  # samples that every client has at least
+    min_size: int = Field(
+        default=2, ge=1, le=1_000_000_000
+    )  # samples that every client has at least
 
     @abstractmethod
     def owners(self, clients: int, classes: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
@@ -105,8 +107,10 @@ class Shards(DealtOptions):
 
     iid: ClassVar[bool] = False
     name: Literal["shards"] = "shards"
-    per_client: int = Field(default=2, ge=1)  # shards
-    min_size: int = Field(default=2, ge=1)  # samples that every client has at least
+    per_client: int = Field(default=2, ge=1, le=1_000_000)  # shards
+    min_size: int = Field(
+        default=2, ge=1, le=1_000_000_000
+    )  # samples that every client has at least
 
     def deal(self, labels: Rows, clients: int, rng: np.random.Generator) -> Partition:
         """As in McMahan et al. (AISTATS 2017); every sample is dealt, shards differ by one at most.

@@ -1,6 +1,7 @@
 """Fetching one published file: what is there already is kept, what comes is verified."""
 
 import http.client
+import re
 import socket
 import ssl
 import time
@@ -21,6 +22,7 @@ TIMEOUT: Final = 30.0  # seconds without a byte
 WAITS: Final = (1.0, 3.0, 9.0)  # seconds before each new try that brought nothing more
 _LONGEST_WAIT: Final = 30.0
 _CHUNK: Final = 1 << 18
+WHOLE: Final = re.compile(r"[0-9]{1,18}")
 _PASSING: Final = frozenset({408, 425, 429, 500, 502, 503, 504})  # may be well again in a moment
 
 
@@ -158,9 +160,10 @@ def _receive(answer: Any, wanted: Download, part: Path, progress: Progress) -> N
         raise _Passing("the server goes on at another byte than asked", restart=True)
     present = start if goes_on else 0
     length = str(answer.headers.get("Content-Length", ""))
-    if length.isdigit() and present + int(length) != wanted.size:
+    offered = _number(length)
+    if offered is not None and present + offered != wanted.size:
         raise _Hopeless(
-            f"offers {present + int(length):,} bytes, the published file has {wanted.size:,}"
+            f"offers {present + offered:,} bytes, the published file has {wanted.size:,}"
         )
     progress.begins(wanted.name, wanted.size, present)
     # A server that ignores Range sends the file from its beginning.
@@ -191,13 +194,16 @@ def _words(error: object) -> str:
 def _first_byte(answer: Any) -> int | None:
     """Where a partial answer begins: "bytes 100-199/200" begins at 100."""
     unit, _, span = str(answer.headers.get("Content-Range", "")).partition(" ")
-    first = span.partition("-")[0]
-    return int(first) if unit == "bytes" and first.isdigit() else None
+    return _number(span.partition("-")[0]) if unit == "bytes" else None
 
 
 def _asked_wait(headers: Any) -> float:
-    after = str(headers.get("Retry-After", ""))
-    return float(after) if after.isdigit() else 0.0
+    return float(_number(str(headers.get("Retry-After", ""))) or 0)
+
+
+def _number(text: str) -> int | None:
+    """A count in a header; what is none, or longer than any, is not there."""
+    return int(text) if WHOLE.fullmatch(text) else None
 
 
 def _opener() -> urllib.request.OpenerDirector:
@@ -218,6 +224,12 @@ def _opener() -> urllib.request.OpenerDirector:
 
 def check_url(url: str) -> None:
     """Refuse what is not the address of a file on the web."""
-    parts = urllib.parse.urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host, _ = (parts.hostname or "").encode("idna"), parts.port
+    except ValueError as error:  # also what Unicode says
+        raise UserError(f"--url={url}: is no address ({error})") from None
+    if parts.scheme not in ("http", "https") or not host:
         raise UserError(f"--url={url}: has to begin with https:// or http:// and name a host")
+    if not url.isascii() or not url.isprintable() or " " in url:
+        raise UserError(f"--url={url}: other characters than ASCII are written as %XX")

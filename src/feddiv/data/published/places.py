@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from feddiv.core.errors import UserError
+from feddiv.core.given_files import at_home
 from feddiv.data.published.benchmarks import Benchmark
 
 CACHE: Final = "the cache"
@@ -33,7 +34,7 @@ def cache_folder() -> Path:
     """FEDDIV_CACHE, else the folder for caches that the platform gives a user."""
     named = os.environ.get("FEDDIV_CACHE", "")
     if named:
-        return Path(named).expanduser().absolute()
+        return at_home(named).absolute()
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA", "")
         return (Path(local) if local else Path.home() / "AppData" / "Local") / "feddiv" / "cache"
@@ -49,10 +50,10 @@ def places(path: Path | None = None, setting: str = "data.path") -> tuple[Place,
     `setting` is the key that `path` was given by.
     """
     if path is not None:
-        return (_existing(Place(setting, path.expanduser())),)
+        return (_existing(Place(setting, at_home(path))),)
     cache = Place(CACHE, cache_folder())
     named = os.environ.get("FEDDIV_DATA", "")
-    return (_existing(Place("FEDDIV_DATA", Path(named).expanduser())), cache) if named else (cache,)
+    return (_existing(Place("FEDDIV_DATA", at_home(named))), cache) if named else (cache,)
 
 
 def _existing(place: Place) -> Place:

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from feddiv.core.did_you_mean import did_you_mean
 from feddiv.core.errors import UserError
 from feddiv.core.randomness import Streams
-from feddiv.data.data_options import DataOptions
+from feddiv.data.data_options import MOST_CLASSES, DataOptions
 from feddiv.data.dataset import Dataset
 from feddiv.data.images.listing import ImageListing
 from feddiv.data.images.to_dataset import assembled
@@ -162,6 +162,11 @@ def load_dataset(
             )
     else:
         data = _without_test(options, source)
+    if len(data.classes) > MOST_CLASSES:
+        raise UserError(
+            f"data.source={source.name}: {len(data.classes):,} classes, at most {MOST_CLASSES:,} "
+            "can be told apart; are the labels labels?"
+        )
     watcher = watcher or DataWatcher()
     for note in data.notes:
         watcher.note(note)

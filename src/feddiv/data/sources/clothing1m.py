@@ -6,17 +6,21 @@ the benchmark, training images are stored at 256/224 of `data.size` and a window
 cut out at random; test images are stored at `data.size`.
 """
 
+import re
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from feddiv.core.errors import UserError
+from feddiv.core.given_files import read_given
 from feddiv.data.data_options import DataOptions
 from feddiv.data.images.listing import Files, ImageListing, Listed
 from feddiv.data.transform import Augment
 
 TAKES: Final = frozenset({"path", "size"})
+CLASS: Final = re.compile(r"[0-9]{1,9}")
+LONGEST: Final = 1 << 30  # bytes of a list of images
 SIZE: Final = 224
 STORED: Final = 256  # training images, where the net sees SIZE
 MEAN: Final = (0.485, 0.456, 0.406)  # ImageNet's
@@ -87,7 +91,7 @@ def _labels(file: Path, classes: int) -> dict[str, int]:
         if not line.strip():
             continue
         name, _, text = line.strip().rpartition(" ")
-        if not name or not text.isdecimal():
+        if not name or not CLASS.fullmatch(text):
             raise UserError(f"{file} line {row}: {line.strip()!r} is not a path and a class number")
         if int(text) >= classes:
             raise UserError(f"{file} line {row}: class {text}, allowed are 0..{classes - 1}")
@@ -97,7 +101,7 @@ def _labels(file: Path, classes: int) -> dict[str, int]:
 
 def _lines(file: Path) -> list[str]:
     try:
-        return file.read_text(encoding="utf-8-sig").splitlines()
+        return read_given(file, LONGEST).decode("utf-8-sig").splitlines()
     except OSError as error:
         raise UserError(f"{file}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:

@@ -13,6 +13,8 @@ from feddiv.data.images.pixels import image_suffixes
 
 IGNORED: Final = frozenset({"__macosx", "@eadir", "thumbs.db", "desktop.ini"})  # of file managers
 
+DEEPEST: Final = 50  # folders in folders
+
 PathParts = tuple[str, ...]
 
 
@@ -44,6 +46,8 @@ class Tree:
 
     def _walk(self, parts: PathParts, real: PathParts) -> None:
         """`real` are the true paths of this folder and those above it: a link may lead back."""
+        if len(parts) > DEEPEST:
+            raise UserError(f"data.path={self.root}: folders are more than {DEEPEST} deep")
         with os.scandir(self.root.joinpath(*parts)) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
         for entry in found:

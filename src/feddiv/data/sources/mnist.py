@@ -35,6 +35,7 @@ CLOTHES: Final = (
 )
 
 _UINT8: Final = 8  # the type byte of an IDX file
+LARGEST: Final = 1 << 28  # bytes: MNIST has 47,040,000
 _CHUNK: Final = 1 << 20
 
 
@@ -116,6 +117,11 @@ def read_idx(path: Path, dimensions: int) -> npt.NDArray[np.uint8]:
             if len(header) < 4 + 4 * dimensions:
                 raise UserError(f"{path}: ends within its header")
             shape = tuple(int(size) for size in np.frombuffer(header[4:], ">u4"))
+            if math.prod(shape) > LARGEST:
+                raise UserError(
+                    f"{path}: {' x '.join(map(str, shape))} bytes should follow its header; at "
+                    f"most {LARGEST:,} are read"
+                )
             content = _at_most(file, math.prod(shape) + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read ({error})") from None

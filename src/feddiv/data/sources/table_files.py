@@ -1,6 +1,7 @@
 """Tables in files, CSV or Parquet, read by column."""
 
 import csv
+import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -8,12 +9,14 @@ from typing import Any, Final
 import numpy as np
 
 from feddiv.core.errors import UserError
+from feddiv.core.given_files import check_regular, open_regular
 from feddiv.data.sources.table_cells import Floats, Table
 
 PARQUET: Final = (".parquet", ".pq")
 TABLES: Final = (".csv", ".tsv", *PARQUET)  # endings that say so
 DELIMITERS: Final = (",", ";", "\t")
 NO_VALUE: Final = frozenset({"", "na", "n/a", "nan", "null", "none", "-", "?", "."})
+LONGEST: Final = 16 << 20  # characters of a line
 BATCH: Final = 16_384  # rows of a Parquet file at a time
 
 
@@ -27,19 +30,21 @@ class CsvTable(Table):
         super().__init__(where, path.name, path.parent)
         self.path, self.names, self._delimiter = path, (), ","
         with self._opened() as file:
-            head = file.readline()
+            head = next(_lines(file, where), "")
         if not head.strip():
             raise self.malformed("is empty, the first line has to name the columns")
         if "\0" in head:
             raise self.malformed("is not UTF-8 but UTF-16, or no text; save it as CSV in UTF-8")
         self._delimiter = max(DELIMITERS, key=head.count)
         rows = self._lines()
-        self.names = tuple(name.strip() for name in next(rows)[1])
+        self.names = tuple(name.strip() for name in next(rows, (1, [""]))[1])
+        seen: set[str] = set()
         for place, name in enumerate(self.names):
             if not name:
                 raise self.malformed(f"column {place + 1} has no name")
-            if name in self.names[:place]:
+            if name in seen:
                 raise self.malformed(f"column {name!r} is there twice")
+            seen.add(name)
         self._line_of: list[int] = []
         self._first: dict[str, str] = {}  # values that say what kind of column it is
         for line, values in self._rows():
@@ -87,9 +92,10 @@ class CsvTable(Table):
                     raise self.malformed(f"{self.names[wrong]} {problem}", row) from None
         return self.check_finite(numbers, columns)
 
-    def _opened(self) -> Any:
+    def _opened(self) -> io.TextIOWrapper:
         try:
-            return self.path.open(encoding="utf-8-sig", errors="surrogateescape", newline="")
+            file = open_regular(self.path)
+            return io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
         except OSError as error:
             raise self.malformed(f"cannot be read ({error.strerror or error})") from None
 
@@ -106,7 +112,7 @@ class CsvTable(Table):
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         with self._opened() as file:
-            reader = csv.reader(file, delimiter=self._delimiter)
+            reader = csv.reader(_lines(file, self.where), delimiter=self._delimiter)
             try:
                 for values in reader:
                     if any(value.strip() for value in values):
@@ -215,12 +221,24 @@ class ParquetTable(Table):
         return self.malformed(f"cannot be read as Parquet ({reason})")
 
 
+def _lines(file: io.TextIOWrapper, where: str) -> Iterator[str]:
+    """The lines of a file, none of which may fill the memory."""
+    while line := file.readline(LONGEST):
+        if len(line) == LONGEST:
+            raise UserError(f"{where}: a line has more than {LONGEST:,} characters")
+        yield line
+
+
 def read_table(path: Path, where: str = "") -> Table:
     """The table in a file, by the ending of its name; `where` names it in errors."""
     where = where or f"data.path={path}"
     if path.is_dir() or not path.exists():
         kind = "is a folder" if path.is_dir() else "there is no such file"
         raise UserError(f"{where}: {kind}; a .csv or .parquet file is needed")
+    try:
+        check_regular(path)
+    except OSError as error:
+        raise UserError(f"{where}: cannot be read ({error.strerror or error})") from None
     kind_of = ParquetTable if path.suffix.lower() in PARQUET else CsvTable
     return kind_of(path, where)
 

@@ -50,7 +50,7 @@ class DivideMixOptions(MethodOptions):
     warmup_share: float = Field(0.1, ge=0, lt=1)  # of the rounds, on all given labels
     clean_above: float = Field(0.5, ge=0, lt=1)  # tau: labels that are trusted more are kept
     unlabelled_weight: float = Field(25.0, ge=0)  # lambda_u at the end of its ramp
-    ramp_rounds: int = Field(16, ge=1)  # in which unlabelled_weight rises from 0
+    ramp_rounds: int = Field(16, ge=1, le=1_000_000)  # in which unlabelled_weight rises from 0
     targets: MixMatchOptions = MixMatchOptions()
 
 

@@ -53,7 +53,7 @@ class FedCorrOptions(MethodOptions):
     name: str = "fedcorr"
     # T2 / (T2 + T3); T1 is warmup.iterations.
     finetune_share: float = Field(500 / 950, ge=0, lt=1)
-    neighbours: int = Field(20, ge=2)  # k of the LID
+    neighbours: int = Field(20, ge=2, le=10_000)  # k of the LID
     pull: float = Field(5.0, ge=0)  # beta
     squared: bool = False  # the released code does not square the distance
     relabel_share: float = Field(0.5, ge=0, le=1)  # pi

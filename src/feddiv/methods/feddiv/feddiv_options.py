@@ -25,7 +25,9 @@ class WarmupMode(Options):
 class VisitOptions(Options):
     """Details of local training in which the released code differs from the paper."""
 
-    min_batches: int = Field(0, ge=0)  # no training unless more samples than this many batches
+    min_batches: int = Field(
+        0, ge=0, le=1_000_000
+    )  # no training unless more samples than this many batches
     raw_forward: bool = False  # a forward of the unmixed batch too, for batch norm
 
 

@@ -40,7 +40,7 @@ class FilterOptions(Options):
     no_noise_rule: bool = True
     monotone: bool = True  # a higher score never makes a label more trusted
     variance_weights: Literal["linear", "squared"] = "linear"  # of clients, with aggregate=mean
-    em_steps: int = Field(0, ge=0)  # 0: until it converges
+    em_steps: int = Field(0, ge=0, le=10_000)  # 0: until it converges
     drop_below: float = Field(0.5, gt=0, lt=1)  # labels with a smaller p(clean) do not train
     # A client of which at most this share is dropped counts as clean and trains on everything.
     clean_client_below: float = Field(0.1, ge=0, le=1)

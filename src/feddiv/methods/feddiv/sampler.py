@@ -21,7 +21,9 @@ class SamplerOptions(Options):
 
     enabled: bool = True  # else all clean and relabelled samples train
     timing: Literal["epoch", "visit"] = "epoch"  # how often it chooses
-    after_visits: int = Field(0, ge=0)  # a client's first visits train on clean samples only
+    after_visits: int = Field(
+        0, ge=0, le=1_000_000
+    )  # a client's first visits train on clean samples only
     xi: float = Field(0.5, ge=0)  # how strongly the local model is de-biased by p-hat
     momentum: float = Field(0.2, ge=0, le=1)  # of p-hat, the client's mean prediction
     confident_only: float = Field(0.0, ge=0, le=1)  # p-hat averages samples above this confidence

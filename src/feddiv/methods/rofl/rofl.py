@@ -58,7 +58,7 @@ class RoFLOptions(MethodOptions):
 
     name: str = "rofl"
     forget_rate: float = Field(0.2, ge=0, le=1)  # of a batch, once the ramp is over
-    forget_ramp: int = Field(10, ge=0)  # rounds in which it rises from 0
+    forget_ramp: int = Field(10, ge=0, le=1_000_000)  # rounds in which it rises from 0
     trusted_after: float = Field(0.1, ge=0, le=1)  # share of rounds until pseudo-labels count
     centroid_weight: float = Field(1.0, ge=0)  # of the distance of features to their centroid
     entropy_weight: float = Field(0.8, ge=0)  # of the entropy of predictions
