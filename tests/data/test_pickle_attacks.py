@@ -191,11 +191,11 @@ def test_any_bytes_are_read_or_refused(content: bytes) -> None:
 def test_pipes_devices_and_large_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path("/dev/zero")):
-        with pytest.raises(UserError, match="it is a pipe or a device, no file"):
+        with pytest.raises(UserError, match="is a pipe or a device and no file"):
             read_pickle(path)
     (tmp_path / "a.pkl").write_bytes(pickle.dumps(ARRAY))
     monkeypatch.setattr("feddiv.data.published.pickles.LARGEST", 10)
-    with pytest.raises(UserError, match=r"is too large, .* bytes of at most 10"):
+    with pytest.raises(UserError, match=r"has more than 10 bytes"):
         read_pickle(tmp_path / "a.pkl")
 
 
