@@ -12,22 +12,33 @@ import signal
 import sys
 import time
 from contextlib import redirect_stdout, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 MEMORY: Final = 1 << 30  # bytes that a command may take beyond what the package itself has mapped
 FILE: Final = 64 << 20  # bytes of the largest file that it may write
 TICK: Final = 0.005
+LOADED: Final = (
+    "torch",
+    "sklearn.datasets",
+    "pyarrow.parquet",
+    "feddiv.cli.describe",
+    "feddiv.cli.prediction",
+    "feddiv.deploy.deployment",
+    "feddiv.report.picture",
+    "feddiv.runs.start_and_resume",
+)
 
 
 def serve() -> None:
     """Load what commands need, then run one for each line that comes in."""
-    import sklearn.datasets  # noqa: F401
-    import torch
+    for name in LOADED:
+        import_module(name)
+    from feddiv.cli import main
 
-    torch.zeros(1)
     with redirect_stdout(io.StringIO()), suppress(SystemExit):
-        feddiv.cli.main(["show", "quickstart"])  # what is loaded at first use
+        main(["show", "quickstart"])  # what is loaded at first use
     gc.collect()
     gc.freeze()  # forks share memory that nobody touches
     mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

@@ -169,7 +169,6 @@ def _configs() -> Iterator[Case]:
         "/dev/tty",
         "/proc/self/mem",
         "/dev/fd/0",
-        "/proc/kmsg",
         "",
         "n" * 5000,
         "\udcff.toml",

@@ -88,8 +88,13 @@ def test_there_are_many():
     assert len({case.name for case in CASES}) == len(CASES)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def _marked(number: int, case: Case) -> Any:
+    """A quarter of them in every `make test`; which one says nothing about the case."""
+    marks = pytest.mark.full if number % 4 else pytest.mark.slow
+    return pytest.param(case, id=case.name[:60].encode("unicode_escape").decode(), marks=marks)
+
+
+@pytest.mark.parametrize("case", [_marked(*each) for each in enumerate(CASES)])
 def test_hostile_input(forks, case):
     ended = forks.run(case)
     line = ended["err"]

@@ -21,7 +21,7 @@ from feddiv.nets import ModelOptions
         ({"most-size": 4}, "data.size=8: this site allows at most most-size=4"),
         (
             {"most-parameters": 1000},
-            r"model.name=mlp has [\d,]+ parameters here: .*-parameters=1000",
+            r"mlp has [\d,]+ parameters here: .*-parameters=1000",
         ),
         ({"most-bytes": 10}, r"a message of [\d,]+ bytes: this site takes at most most-bytes=10"),
         ({"least-samples": 1000}, "holds fewer samples than least-samples=1000 and stays out"),

@@ -16,7 +16,7 @@ import torch
 
 from feddiv.core.arrays import Rows
 from feddiv.core.errors import UserError
-from feddiv.core.terminal import shown
+from feddiv.core.terminal import brief, shown
 from feddiv.data.transform import Augment
 
 # That a path leads to no file will be seen when it does. Other failures say nothing about the file.
@@ -157,4 +157,6 @@ def numbered(names: Sequence[str]) -> tuple[tuple[str, ...], npt.NDArray[np.int6
 
 def some(names: Sequence[str], most: int = 3) -> str:
     """The first few names."""
-    return ", ".join(shown(name) for name in names[:most]) + (", …" if len(names) > most else "")
+    return ", ".join(shown(brief(name, 200)) for name in names[:most]) + (
+        ", …" if len(names) > most else ""
+    )

@@ -15,7 +15,7 @@ import torch
 from feddiv.core.archives import Arrays, described, read_npz
 from feddiv.core.arrays import Rows
 from feddiv.core.errors import UserError
-from feddiv.data.data_options import DataOptions
+from feddiv.data.data_options import MOST_CLASSES, DataOptions
 from feddiv.data.dataset import Dataset, Split
 from feddiv.data.images.listing import some
 from feddiv.data.statistics import feature_statistics, image_statistics
@@ -144,6 +144,8 @@ def _labels(arrays: Arrays) -> tuple[tuple[str, ...], dict[str, Rows]]:
                 "integer labels count classes from 0"
             )
         classes = tuple(str(number) for number in range(largest + 1))
+    if len(classes) > MOST_CLASSES:
+        raise Malformed(f"{len(classes):,} classes, at most {MOST_CLASSES:,} are allowed")
     if len(classes) < 2:
         raise Malformed(f"only {len(classes)} class, at least 2 are needed")
     return classes, {name: class_numbers(name, array, classes) for name, array in given.items()}

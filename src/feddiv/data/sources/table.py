@@ -13,7 +13,7 @@ import torch
 from feddiv.core.arrays import Rows
 from feddiv.core.errors import UserError
 from feddiv.core.terminal import shown
-from feddiv.data.data_options import DataOptions
+from feddiv.data.data_options import MOST_CLASSES, DataOptions
 from feddiv.data.dataset import Dataset, Split
 from feddiv.data.images.listing import Files, ImageListing, Listed, numbered, some
 from feddiv.data.images.own_listing import own_listing
@@ -179,6 +179,8 @@ def _sheet(
     asked = [role for role in ("label", "true_label", "client", "split") if role in roles]
     values = dict(zip(asked, table.texts([roles[role] for role in asked]), strict=True))
     given = values["label"]
+    if len(set(given)) > MOST_CLASSES:
+        raise table.malformed(f"{roles['label']} has more than {MOST_CLASSES:,} classes")
     _check_names(table, roles["label"], given, range(len(given)))
     spelled = one_spelling(sorted(set(given)), "class")
     given = [spelled[label] for label in given]

@@ -8,6 +8,8 @@ DATA="${FEDDIV_SITE_DATA:-$HERE/data}"
 STATE="${FEDDIV_SITE_STATE:-$HERE/site}"
 # Code that the server may name and this site runs, by import path: a method and a net of your own.
 ALLOWED="${FEDDIV_SITE_METHOD:+ allow-method=\"$FEDDIV_SITE_METHOD\"}${FEDDIV_SITE_NET:+ allow-net=\"$FEDDIV_SITE_NET\"}"
+# What a server may ask of this site, as "most-epochs=20 least-samples=50"; without it, the usual limits.
+LIMITS="${FEDDIV_SITE_LIMITS:+ $FEDDIV_SITE_LIMITS}"
 # A free port of this machine, for Flower's own processes; a second SuperNode needs another.
 PORT="${FEDDIV_SITE_PORT:-9094}"
 
@@ -18,4 +20,4 @@ esac
 mkdir -p "$STATE"
 exec flower-supernode --superlink "@ADDRESS@" --root-certificates "$HERE/ca.crt" \
     --auth-supernode-private-key "$HERE/node.key" --host 127.0.0.1 --port "$PORT" \
-    --node-config "data-path='$DATA' site-path='$STATE'$ALLOWED"
+    --node-config "data-path='$DATA' site-path='$STATE'$ALLOWED$LIMITS"

@@ -1,0 +1,245 @@
+"""Whatever bytes come, a parser gives a value or a user's error, and nothing else."""
+
+import gzip
+import io
+import struct
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from tests.fuzz.fuzzed import fuzzed
+
+from feddiv.config.reading import load_experiment, parsed
+from feddiv.core.archives import read_npy, read_npz
+from feddiv.core.errors import UserError
+from feddiv.core.randomness import Streams
+from feddiv.data import DataOptions
+from feddiv.data.draw.draw import Draw
+from feddiv.data.images.decode import Decoder
+from feddiv.data.images.listing import Files
+from feddiv.data.sources import load_dataset
+from feddiv.data.sources.mnist import read_idx
+
+FEW_AND_MANY = pytest.mark.parametrize("how", ["few", pytest.param("many", marks=pytest.mark.full)])
+
+
+@st.composite
+def spoilt(draw: st.DrawFn, whole: bytes) -> bytes:
+    """A good file with some bytes changed, left out, repeated, or cut off."""
+    content = bytearray(whole)
+    for _ in range(draw(st.integers(1, 6))):
+        if not content:
+            break
+        place = draw(st.integers(0, len(content) - 1))
+        length = draw(st.integers(1, 16))
+        match draw(st.sampled_from(("set", "drop", "insert", "repeat", "cut", "number"))):
+            case "set":
+                content[place] = draw(st.integers(0, 255))
+            case "drop":
+                del content[place : place + length]
+            case "insert":
+                content[place:place] = draw(st.binary(max_size=length))
+            case "repeat":
+                content[place:place] = content[place : place + length] * 3
+            case "cut":
+                del content[place:]
+            case "number":
+                size = draw(st.sampled_from((2**31 - 1, 2**32 - 1, 2**63 - 1, 0)))
+                content[place : place + 8] = struct.pack("<Q", size)
+    return bytes(content)
+
+
+@contextmanager
+def as_file(content: bytes, name: str) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        path.write_bytes(content)
+        yield path
+
+
+def fine_or_refused(read: Callable[[], object]) -> None:
+    """Anything but a user's error goes through, and fails the test."""
+    with suppress(UserError):
+        read()
+
+
+def archive() -> bytes:
+    content = io.BytesIO()
+    np.savez_compressed(
+        content,
+        x=np.arange(120, dtype=np.float32).reshape(40, 3),
+        y=np.arange(40) % 4,
+        classes=np.array(["a", "b", "c", "d"]),
+    )
+    return content.getvalue()
+
+
+def plain_archive() -> bytes:
+    content = io.BytesIO()
+    np.savez(content, x=np.arange(96, dtype=np.uint8).reshape(24, 2, 2), y=np.arange(24) % 2)
+    return content.getvalue()
+
+
+def array() -> bytes:
+    content = io.BytesIO()
+    np.save(content, np.arange(12.0).reshape(3, 4))
+    return content.getvalue()
+
+
+def picture(kind: str) -> bytes:
+    content = io.BytesIO()
+    Image.fromarray(np.arange(768, dtype=np.uint8).reshape(16, 16, 3)).save(content, kind)
+    return content.getvalue()
+
+
+TABLE = ("a,b,label\n" + "".join(f"{n % 7}.5,{n},{'xy'[n % 2]}\n" for n in range(30))).encode()
+TOML = b"""base = "quickstart"
+rounds = 12
+against = ["fedavg", "feddiv-paper"]
+[train]
+lr = 0.05
+epochs = 2
+[noise]
+name = "symmetric"
+rho = 0.5
+tau = 0.3
+[data]
+augment = {pad = 1, flip = false}
+[method]
+name = "feddiv"
+filter = {em_steps = 5}
+"""
+IDX = bytes([0, 0, 8, 3]) + struct.pack(">III", 4, 28, 28) + bytes(4 * 28 * 28)
+
+
+def loaded(source: str, path: Path) -> object:
+    return load_dataset(DataOptions(source=source, path=path), Streams(0))
+
+
+@FEW_AND_MANY
+def test_configs(how):
+    @fuzzed(how)
+    @given(spoilt(TOML) | st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+    def check(content):
+        with as_file(content, "mine.toml") as path:
+            fine_or_refused(lambda: load_experiment(path))
+
+    check()
+
+
+@FEW_AND_MANY
+def test_settings(how):
+    keys = st.sampled_from(
+        ("rounds", "train.lr", "noise.kinds", "against", "method.name", "data", "partition.name",
+         "noise.levels", "data.shape", "data.classes", "method.filter", "evaluation.name")
+    ) | st.text(max_size=20)  # fmt: skip
+    values = st.text(max_size=30) | st.text(alphabet="[]{}='\"#.,1e-_\n", max_size=20)
+
+    @fuzzed(how)
+    @given(st.lists(st.tuples(keys, values), min_size=1, max_size=3))
+    def check(pairs):
+        settings = [f"{key}={value}" for key, value in pairs]
+        fine_or_refused(lambda: [parsed(each) for each in settings])
+        fine_or_refused(lambda: load_experiment("quickstart", settings))
+
+    check()
+
+
+@FEW_AND_MANY
+def test_archives(how):
+    @fuzzed(how)
+    @given(spoilt(archive()) | spoilt(plain_archive()) | st.binary(max_size=200))
+    def check(content):
+        with as_file(content, "mine.npz") as path:
+            fine_or_refused(lambda: read_npz(path, "data.path"))
+            fine_or_refused(lambda: loaded("npz", path))
+            fine_or_refused(lambda: Draw.load(path))
+
+    check()
+
+
+@FEW_AND_MANY
+def test_arrays(how):
+    @fuzzed(how)
+    @given(spoilt(array()) | st.binary(max_size=200))
+    def check(content):
+        with as_file(content, "mine.npy") as path:
+            fine_or_refused(lambda: read_npy(path, "--data"))
+
+    check()
+
+
+@FEW_AND_MANY
+def test_tables(how):
+    @fuzzed(how)
+    @given(spoilt(TABLE) | st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
+    def check(content):
+        with as_file(content, "mine.csv") as path:
+            fine_or_refused(lambda: loaded("table", path))
+
+    check()
+
+
+@FEW_AND_MANY
+def test_parquet(how):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+
+    content = io.BytesIO()
+    table = {"a": [n / 2 for n in range(30)], "label": ["xy"[n % 2] for n in range(30)]}
+    parquet.write_table(pyarrow.table(table), content)
+
+    @fuzzed(how)
+    @given(spoilt(content.getvalue()) | st.binary(max_size=200))
+    def check(content):
+        with as_file(content, "mine.parquet") as path:
+            fine_or_refused(lambda: loaded("table", path))
+
+    check()
+
+
+@FEW_AND_MANY
+def test_idx(how):
+    @fuzzed(how)
+    @given(spoilt(IDX), st.booleans(), st.sampled_from((1, 3)))
+    def check(content, zipped, dimensions):
+        name = "images.gz" if zipped else "images"
+        with as_file(gzip.compress(content, 1) if zipped else content, name) as path:
+            fine_or_refused(lambda: read_idx(path, dimensions))
+
+    check()
+
+
+@FEW_AND_MANY
+def test_gzip(how):
+    @fuzzed(how)
+    @given(spoilt(gzip.compress(IDX)))
+    def check(content):
+        with as_file(content, "images.gz") as path:
+            fine_or_refused(lambda: read_idx(path, 3))
+
+    check()
+
+
+@FEW_AND_MANY
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM"])
+def test_images(how, kind):
+    """An image that is no image is noted by its row; it never ends the decoding."""
+
+    @fuzzed(how)
+    @given(spoilt(picture(kind)))
+    def check(content):
+        with as_file(content, "0.img") as path, as_file(bytes(4 * 4 * 3), "pixels") as pixels:
+            decoder = Decoder(Files(path.parent, (path.name,)), pixels, side=4, channels=3)
+            block = decoder(0)
+            assert block.end == 1
+            assert set(block.unreadable) <= {0}
+            assert pixels.stat().st_size == 48
+
+    check()
