@@ -323,7 +323,7 @@ def test_a_summary_that_is_none(whole: feddiv.Run, tmp_path: Path, text: str) ->
         ("filter", {"f1": "good"}),
         ("flagged", "all"),
         ("mean_last10_test_accuracy", [1]),
-        ("best_test_accuracy", 10**400),
+        pytest.param("best_test_accuracy", 10**400, id="too large a number"),
         ("wrong", {}),
     ],
 )
