@@ -89,6 +89,7 @@ class FedRN(Method[FedRNState, FedRNMemory]):
     paper = "Kim et al., CIKM 2022"
     Options = FedRNOptions
     options: FedRNOptions
+    single_models = True
     judges_unseen = True
 
     # The server

@@ -78,6 +78,7 @@ class Checkpoints:
             "spent": cut.seconds,
             "attempt": cut.attempt,
             "accounts": accounts,
+            "norms": list(cut.norms),
             "standing": dismantle(standing)[0],
             "files": files,
         }
@@ -166,6 +167,7 @@ class Checkpoints:
             content["spent"],
             content["attempt"],
             assemble(Accounts | None, content.get("accounts"), tensors),
+            tuple(content.get("norms", ())),
         )
         prefix = "clients/"
         clients = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
