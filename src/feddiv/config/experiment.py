@@ -126,7 +126,8 @@ class Experiment(Options):
 
     def build_method(self) -> Method[Any, Any]:
         """The method, ready to be asked."""
-        return method_class(self.method.name)(self.method, self.train, self.budget)
+        options = self.method.defended(self.robust.filter, self.robust.trim)
+        return method_class(self.method.name)(options, self.train, self.budget)
 
 
 def _absolute(value: Any) -> Any:

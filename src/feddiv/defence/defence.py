@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -11,7 +12,9 @@ from feddiv.config.sections import RobustOptions
 from feddiv.methods.contract import Facts
 
 RECENT = 20  # norms of updates that the server remembers, to judge the next one alone by
-STANDS_OUT = 10.0  # times the median norm: who is blamed where the merged model is broken
+FEWEST = 3  # norms that have a usual one among them
+STANDS_OUT = 10.0  # times the usual norm: who is blamed where the merged model is broken
+FAR_OUT = 1e4  # times the usual norm: no honest update, whatever the model does with it
 
 
 @dataclass(frozen=True)
@@ -34,15 +37,21 @@ class Defence:
         return facts if self.largest_site is None else replace(facts, sizes=self.sizes(facts.sizes))
 
     def recent(self, before: tuple[float, ...], norms: Collection[float]) -> tuple[float, ...]:
-        """The norms to remember after an exchange; none where no update is ever clipped."""
-        return (*before, *norms)[-RECENT:] if self.robust.holds_models else ()
+        """The norms to remember after an exchange."""
+        return (*before, *norms)[-RECENT:]
 
 
-def standing_out(norms: Mapping[int, float]) -> dict[int, str]:
-    """Clients whose update is far larger than the others', and how to say it."""
-    usual = float(np.median(list(norms.values()))) if norms else 0.0
+def usual_norm(norms: Collection[float]) -> float:
+    """The median of those that moved at all; infinite where too few did to say what is usual."""
+    moved = [norm for norm in norms if norm > 0]
+    return float(np.median(moved)) if len(moved) >= FEWEST else math.inf
+
+
+def standing_out(norms: Mapping[int, float], times: float = STANDS_OUT) -> dict[int, str]:
+    """Clients whose update is so many times as large as usual, and how to say it."""
+    usual = usual_norm(norms.values())
     return {
-        client: f"its update has norm {norm:.3g}, the median is {usual:.3g}"
+        client: f"its update has norm {norm:.3g}, the usual one is {usual:.3g}"
         for client, norm in norms.items()
-        if norm > STANDS_OUT * usual
+        if norm > times * usual
     }

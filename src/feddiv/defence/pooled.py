@@ -72,19 +72,14 @@ class RobustTotals:
 def robust_centre(rows: Array, weights: Array, rule: str, trim: float) -> Array:
     """One row [D] for the clients' rows [K, D].
 
-    `trimmed_mean`: the mean without the share `trim` of weight that is farthest from the median of
-    each number. `median`: nobody is left out, but everyone is at most as far from that median as
-    the median client.
+    The mean without the share of weight that is farthest from the median of each number: by
+    `trimmed_mean` the share `trim`, by `median` half of it.
     """
     middle = weighted_median(rows, weights)
     distances = np.abs(rows - middle).sum(axis=1)
-    share = weights / weights.sum()
-    if rule == "median":
-        usual = weighted_median(distances[:, None], weights)[0]
-        pull = np.minimum(1.0, usual / np.maximum(distances, np.finfo(np.float64).tiny))
-        return np.asarray(middle + (share * pull) @ (rows - middle))
+    share, inside = weights / weights.sum(), 0.5 if rule == "median" else 1 - trim
     order = distances.argsort(kind="stable")
     reached = np.cumsum(share[order])
     kept = np.zeros_like(share)
-    kept[order] = np.clip(np.minimum(reached, 1 - trim) - (reached - share[order]), 0.0, None)
+    kept[order] = np.clip(np.minimum(reached, inside) - (reached - share[order]), 0.0, None)
     return np.asarray(kept @ rows / kept.sum())

@@ -6,8 +6,6 @@ import torch
 
 from feddiv.core.arrays import Weights
 
-LARGEST = 1e15  # of models of any use; beyond it their products overflow
-
 
 def update_norm(weights: Weights, sent: Weights) -> float:
     """The Euclidean norm of the update, over the floating entries of all models."""

@@ -12,7 +12,7 @@ from feddiv.core.arrays import Array
 
 LARGEST_SIZE = 3.0  # times the median n_k: what a client may count for in a robust centre
 WEISZFELD_STEPS = 32
-SMOOTHING = 1e-6  # of the median distance: a model that lies on the centre has a finite weight
+SMOOTHING = 1e-6  # of the smallest distance: a model that lies on the centre has a finite weight
 
 
 def capped_sizes(sizes: Array) -> Array:
@@ -68,7 +68,10 @@ def geometric_median_weights(distances: Array, weights: Array) -> Array:
     |w_i - z|^2 follows from their squared distances D [K, K] and the shares b: (D b)_i - b D b / 2.
     """
     share = weights / weights.sum()
-    least = SMOOTHING * float(np.sqrt(np.median(distances))) + np.finfo(np.float64).tiny
+    apart = distances[distances > 0]
+    if not len(apart):
+        return np.asarray(share)
+    least = max(SMOOTHING * float(np.sqrt(apart.min())), 1e-100)
     for _ in range(WEISZFELD_STEPS):
         towards = distances @ share
         gaps = np.sqrt(np.maximum(towards - share @ towards / 2, 0.0))

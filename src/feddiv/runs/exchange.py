@@ -6,10 +6,11 @@ from typing import Any
 
 from feddiv.core.errors import Diverged
 from feddiv.core.randomness import Streams
-from feddiv.defence.defence import Defence, standing_out
+from feddiv.defence.defence import FAR_OUT, STANDS_OUT, Defence, standing_out, usual_norm
 from feddiv.defence.replies import DefendedReplies
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.federation import Federation
+from feddiv.methods.common import LARGEST_NORM
 from feddiv.methods.contract import Exchange, Kind, Method, declared_kind
 from feddiv.runs.journal import Record
 from feddiv.runs.replies import CheckedReplies
@@ -20,7 +21,7 @@ class ServerPart:
     """What the server has before an exchange, and after it.
 
     `accounts` is what clients have said in all, None in a run that an earlier version began without
-    them; `norms` are those of the last updates, where single ones are judged by them.
+    them; `norms` are those of the last updates, by which single ones are judged.
     """
 
     state: Any
@@ -43,19 +44,22 @@ class Exchanger:
     ) -> tuple[ServerPart, CheckedReplies]:
         """What the server has after it. Memories are staged, and committed by the caller.
 
-        If the merged model is of no use, the exchange is made again, without those whose updates
-        stand out and with a look at every single model. The others' replies are the same again.
+        If the merged model is of no use, or an update is that of no honest client, the exchange is
+        made again, without those whose updates stand out and with a look at every single model. The
+        others' replies are the same again.
         """
         kind = declared_kind(self.method, self.federation.facts, exchange)
         # A model that is handed on alone is tried by itself.
         single = len(exchange.clients) == 1
         try:
             after, replies = self._merged(exchange, kind, before, rng, suspicious=single)
-            if kind.models and not single and not self._sound(after):
+            far_out = {} if single else standing_out(replies.norms, FAR_OUT)
+            broken = bool(kind.models) and not single and not self._sound(after)
+            if broken or far_out:
                 self.federation.discard()
                 self._lines = []
                 up, down = replies.bytes_up, replies.bytes_down
-                blamed = standing_out(replies.norms)
+                blamed = standing_out(replies.norms, STANDS_OUT) if broken else far_out
                 after, replies = self._merged(exchange, kind, before, rng, blamed, suspicious=True)
                 replies.bytes_up, replies.bytes_down = (
                     replies.bytes_up + up,
@@ -74,6 +78,12 @@ class Exchanger:
 
     def _sound(self, after: ServerPart) -> bool:
         return self.federation.outputs_finite(self.method.weights(after.state))
+
+    def _largest(self, exchange: Exchange, before: ServerPart) -> float:
+        """The norm up to which an update is taken: of a client alone, by those before it."""
+        if len(exchange.clients) > 1:
+            return LARGEST_NORM
+        return min(LARGEST_NORM, FAR_OUT * usual_norm(before.norms))
 
     def _merged(
         self,
@@ -99,6 +109,7 @@ class Exchanger:
             visits,
             self._lines.append,
             accounts,
+            largest=self._largest(exchange, before),
             sound=self.federation.outputs_finite if suspicious and whole else None,
             blamed=blamed,
         )

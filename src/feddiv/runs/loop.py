@@ -40,7 +40,7 @@ class Cut:
     attempt: int = 0  # how often the turn was begun before and given up
     # What clients have said in all; None in a run that an earlier version began without.
     accounts: Accounts | None = None
-    norms: tuple[float, ...] = ()  # of the last updates, where single ones are judged by them
+    norms: tuple[float, ...] = ()  # of the last updates, by which single ones are judged
 
 
 class Loop:

@@ -9,7 +9,8 @@ from feddiv.federation.accounts import Accounts
 from feddiv.federation.federation import Absence, Federation
 from feddiv.federation.reply_check import Refused, Undeclared, check_reply
 from feddiv.federation.traffic import message_bytes, reply_bytes
-from feddiv.federation.update_norm import LARGEST, update_norm
+from feddiv.federation.update_norm import update_norm
+from feddiv.methods.common import LARGEST_NORM
 from feddiv.methods.contract import Exchange, Kind, Message, Reply, Visit
 from feddiv.runs.journal import Record, Seen, client_line
 
@@ -50,6 +51,7 @@ class CheckedReplies:
     record: Callable[[Record], None]
     accounts: Accounts | None = None
     sound: Callable[[Weights], bool] | None = None  # tries each model by itself, where it is given
+    largest: float = LARGEST_NORM  # of an update
     blamed: Mapping[int, str] = field(default_factory=dict)  # who was not asked again, and why
     norms: dict[int, float] = field(default_factory=dict)  # of the updates that were taken
     missing: list[int] = field(default_factory=list)
@@ -93,8 +95,8 @@ class CheckedReplies:
         if not reply.weights:
             return None
         norm = update_norm(reply.weights, sent.weights)
-        if not norm <= LARGEST:
-            raise Refused(f"its update has norm {norm:.3g}, at most {LARGEST:g} is taken")
+        if not norm <= self.largest:
+            raise Refused(f"its update has norm {norm:.3g}, at most {self.largest:.3g} is taken")
         if self.sound is not None and not self.sound(reply.weights):
             raise Refused(f"its model's outputs are not finite; its update has norm {norm:.3g}")
         return norm
