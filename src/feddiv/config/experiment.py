@@ -22,6 +22,7 @@ from feddiv.config.sections import (
     EvaluationOptions,
     FederationOptions,
     Local,
+    RobustOptions,
     WarmupOptions,
 )
 from feddiv.core.dotted import flat, merged, put
@@ -100,6 +101,7 @@ class Experiment(Options):
     warmup: WarmupOptions = WarmupOptions()
     evaluation: Annotated[SerializeAsAny[EvaluationOptions], _by_name("evaluation")] = Central()
     federation: Annotated[SerializeAsAny[FederationOptions], _by_name("federation")] = Local()
+    robust: RobustOptions = RobustOptions()
     checkpoint: CheckpointOptions = CheckpointOptions()
     device: Device = "auto"  # auto takes a GPU where there is one
     precision: Precision = "fp32"  # bf16: convolutions and matrix products in bfloat16
@@ -124,7 +126,8 @@ class Experiment(Options):
 
     def build_method(self) -> Method[Any, Any]:
         """The method, ready to be asked."""
-        return method_class(self.method.name)(self.method, self.train, self.budget)
+        options = self.method.defended(self.robust.filter, self.robust.trim)
+        return method_class(self.method.name)(options, self.train, self.budget)
 
 
 def _absolute(value: Any) -> Any:
@@ -186,6 +189,11 @@ def validated(tree: Mapping[str, Any]) -> Experiment:
         raise NoRoundLeft(
             f"warmup.iterations={budget.warmup_iterations} takes {budget.warmup_rounds} of "
             f"rounds={budget.rounds} (iterations / clients.fraction): leave at least one"
+        )
+    if experiment.robust.replaces_models and method.single_models:
+        raise UserError(
+            f"robust.weights={experiment.robust.weights}: {experiment.method.name} looks at the "
+            "models of single clients, and would get their aggregate; allowed: mean, clip"
         )
     named = set()
     for other in experiment.against:

@@ -59,10 +59,37 @@ class WarmupOptions(Options):
     iterations: int = Field(0, ge=0, le=1_000_000)  # each costs 1 / clients.fraction rounds
 
 
+class RobustOptions(Options):
+    """What the server does against clients that lie; docs/robust.md says what each rule is for.
+
+    Where a rule weighs clients by n_k, no n_k counts for more than three times the median one.
+    """
+
+    # How models become one: the method's own mean, the same of updates whose norm is clipped, or
+    # an aggregate that replaces the mean.
+    weights: Literal["mean", "clip", "median", "trimmed_mean", "krum", "geometric_median"] = "mean"
+    clip: float = Field(2.0, gt=0)  # largest norm of an update, in medians of the exchange's norms
+    trim: float = Field(0.3, ge=0, lt=0.5)  # the share of clients that may lie: left out, or cut
+    # How the clients' statistics become one filter: as the method does it, or by a robust centre.
+    filter: Literal["sum", "median", "trimmed_mean"] = "sum"
+
+    @property
+    def holds_models(self) -> bool:
+        """Whether all models of an exchange have to be there before any is handed on."""
+        return self.weights != "mean"
+
+    @property
+    def replaces_models(self) -> bool:
+        """Whether the method gets an aggregate instead of what each client sent."""
+        return self.weights not in ("mean", "clip")
+
+
 class FederationOptions(Options):
     """Who carries the messages between the server and the clients."""
 
     name: str
+    # No client counts for more samples than this, whatever n_k it says; None: no bound.
+    largest_site: int | None = Field(None, ge=1)
 
 
 class Local(FederationOptions):

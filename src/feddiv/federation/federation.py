@@ -113,6 +113,10 @@ class Federation(ABC):
         """Logits [N, C] of the global model on the test samples."""
 
     @abstractmethod
+    def outputs_finite(self, weights: Weights) -> bool:
+        """Whether the outputs of such a model are finite, on a few samples that the server has."""
+
+    @abstractmethod
     def assess(self, message: Message, rng: Streams) -> Iterator[tuple[int, Assessment | Totals]]:
         """Simulated clients return their opinion of every label, real sites only counts."""
 

@@ -9,6 +9,8 @@ from feddiv.core.arrays import Weights
 from feddiv.core.terminal import NAME, SAID, shown
 from feddiv.methods.contract import Declared, Kind, Message, Reply
 
+NEVER_NEGATIVE = ("running_var", "num_batches_tracked")  # as torch's normalisation layers call them
+
 
 class Refused(Exception):
     """A reply that may not be merged, and why: one harmless line, whatever names came with it."""
@@ -92,6 +94,8 @@ def _check_weights(weights: Weights, models: Collection[str], sent: Weights) -> 
                 raise Refused(f"{model}.{key} is no plain tensor")
             if (value.shape, value.dtype) != (sent[model][key].shape, sent[model][key].dtype):
                 raise Refused(f"{model}.{key} has shape {tuple(value.shape)}, {value.dtype}")
+            if key.endswith(NEVER_NEGATIVE) and (value < 0).any():
+                raise Refused(f"{model}.{key} is negative")
             # A sum is finite only if all its terms are, and is found in one pass; it may overflow.
             if not value.sum().isfinite() and not value.isfinite().all():
                 raise Refused(f"{model}.{key} is not finite")

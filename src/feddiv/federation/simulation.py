@@ -4,7 +4,8 @@ from pathlib import Path
 
 import torch
 
-from feddiv.core.arrays import StateDict
+from feddiv.core.arrays import StateDict, Weights
+from feddiv.core.interrupts import allowed
 from feddiv.core.randomness import Streams
 from feddiv.core.trees import Tensors
 from feddiv.federation.client_memory import MemoryRecords, MemoryStore
@@ -35,6 +36,11 @@ class Simulation(Federation):
     def make_model(self, name: str, rng: Streams) -> StateDict:
         """Freshly initialised weights."""
         return self.workspace.make_model(name, rng)
+
+    def outputs_finite(self, weights: Weights) -> bool:
+        """Tried in this process."""
+        with allowed():
+            return self.workspace.outputs_finite(weights)
 
     def accept(self, client: int, memory: bytes) -> None:
         """Keep the record of the client's next memory, once the exchange is over."""

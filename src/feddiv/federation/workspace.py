@@ -20,6 +20,8 @@ from feddiv.nets.build import build_net
 from feddiv.nets.compute import Precision, find_device, set_up
 from feddiv.nets.net import Build
 
+FEW = 8  # samples that show whether a model is of any use
+
 
 class Workspace:
     """One process's means to act as any client: one net object per name, updated in place."""
@@ -121,3 +123,16 @@ class Workspace:
         ]
         self.dataset.test.let_go()
         return torch.cat(outputs).float().cpu().numpy()
+
+    @torch.no_grad()
+    def outputs_finite(self, weights: Weights) -> bool:
+        """Whether the model's outputs make sense: on a few test samples or, without, on noise."""
+        test, shape = self.dataset.test, (FEW, *self.dataset.input_shape)
+        if len(test):
+            inputs = self.transform.plain(test.inputs[:FEW].to(self.device))
+        else:
+            inputs = torch.randn(shape, generator=Streams(0).torch("probe")).to(self.device)
+        nets = {name: self.load(name, state).eval() for name, state in weights.items()}
+        finite = bool(self.method.predict(nets, inputs).isfinite().all())
+        test.let_go()
+        return finite

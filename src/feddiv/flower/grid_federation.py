@@ -301,6 +301,11 @@ class FlowerFederation(Federation):
         with allowed():
             return self.workspace.evaluate(weights)
 
+    def outputs_finite(self, weights: Weights) -> bool:
+        """Tried at the server."""
+        with allowed():
+            return self.workspace.outputs_finite(weights)
+
     def assess(self, message: Message, rng: Streams) -> Iterator[tuple[int, Assessment | Totals]]:
         """Every site writes its label audit; what it says of it here are counts."""
         facts = self.facts

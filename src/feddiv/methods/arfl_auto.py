@@ -38,8 +38,8 @@ from feddiv.methods.contract import (
     Visit,
 )
 
-# Logits are float32, so a cross-entropy is less than the way from one end of them to the other.
-LOSS = {"loss": Declared((), low=0.0, high=2 * float(np.finfo(np.float32).max), metric=True)}
+# Of a model that is of any use. A larger loss would count for nothing anyway.
+LOSS = {"loss": Declared((), low=0.0, high=1e4, metric=True)}
 
 
 class ArflAutoOptions(MethodOptions):
@@ -136,9 +136,10 @@ class ArflAuto(Method[ArflAutoState, None]):
     def _alpha(self, state: ArflAutoState) -> dict[int, float]:
         clients = sorted(state.sizes)
         sizes = np.array([state.sizes[client] for client in clients], np.float64)
-        # Who never reported a loss, because replies were lost, counts as the others on average.
+        # Who never reported a loss, because replies were lost, counts as the others do: by the
+        # median, so that nobody who says a huge loss speaks for them.
         heard = list(state.losses.values())
-        unheard = sum(heard) / len(heard) if heard else 0.0
+        unheard = float(np.median(heard)) if heard else 0.0
         losses = np.array([state.losses.get(client, unheard) for client in clients])
         alpha = auto_weights(losses, sizes, sizes.sum() * self.options.regularisation)
         return dict(zip(clients, alpha.tolist(), strict=True))

@@ -47,6 +47,7 @@ class ArflResidual(Averaging[None]):
     summary = "models that stand out from the others, coordinate by coordinate, count less"
     paper = "Fu et al., arXiv 1912.11464"
     Options = ArflResidualOptions
+    single_models = True
 
     def visit(self, client: Client, memory: None, received: Message, rng: Streams) -> Visit[None]:
         """E epochs of SGD from the received weights."""

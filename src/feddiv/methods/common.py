@@ -21,7 +21,8 @@ from feddiv.methods.contract import (
     Stage,
 )
 
-DIVERGENCE = {"divergence": Declared((), low=0.0, metric=True)}
+LARGEST_NORM = 1e15  # of an update that is of any use: beyond it products of weights overflow
+DIVERGENCE = {"divergence": Declared((), low=0.0, high=LARGEST_NORM**2, metric=True)}
 
 
 def warmed_up(budget: Budget, share: float) -> tuple[Stage, Stage]:

@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar, get_args, get_origin
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,14 @@ class MethodOptions(Options):
 
     name: str
     variant: str = "default"
+
+    def defended(self, rule: str, trim: float) -> Self:
+        """The options by which the server puts together what it keeps of single clients robustly.
+
+        `rule` and `trim` are `robust.filter` and `robust.trim`. By default there is nothing to do:
+        pooled entries and models are made robust on their way to the merge.
+        """
+        return self
 
 
 @dataclass(frozen=True)

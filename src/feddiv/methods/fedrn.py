@@ -50,6 +50,7 @@ from feddiv.methods.contract import (
 if TYPE_CHECKING:
     from feddiv.nets.net import Net
 
+LARGEST_LOGIT = 1e6  # on a noise image, of a model that is of any use
 TINY = 1e-12  # where nobody is reliable, all count the same
 
 
@@ -89,6 +90,7 @@ class FedRN(Method[FedRNState, FedRNMemory]):
     paper = "Kim et al., CIKM 2022"
     Options = FedRNOptions
     options: FedRNOptions
+    single_models = True
     judges_unseen = True
 
     # The server
@@ -211,7 +213,7 @@ class FedRN(Method[FedRNState, FedRNMemory]):
 
     def kinds(self, facts: Facts) -> Mapping[str, Kind]:
         """How well the trained model fits the client's labels, and its logits on the probe."""
-        probe = Declared((len(facts.classes),))
+        probe = Declared((len(facts.classes),), -LARGEST_LOGIT, LARGEST_LOGIT)
         reply = {**DIVERGENCE, "expertise": Declared((), 0.0, 1.0), "probe": probe}
         return {"warmup": Kind(reply), "train": Kind(reply, message=("reliability",))}
 

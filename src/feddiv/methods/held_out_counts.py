@@ -88,8 +88,8 @@ class Examined:
             np.zeros(self.classes, np.int64) for _ in range(5)
         )
 
-    def add(self, reply: Reply, diary: Diary, most: int) -> None:
-        """One client more, of at most so many samples.
+    def add(self, reply: Reply, diary: Diary, most: int, share: float = 1.0) -> None:
+        """One client more, of at most so many samples; a share of each count is added.
 
         Raises ValueError where its counts contradict that or each other.
         """
@@ -103,6 +103,10 @@ class Examined:
             raise ValueError("counts more right or believed than there are")
         if (believed_right > np.minimum(believed, right)).any():
             raise ValueError("counts more believed and right than are both")
+        held, right, believed, believed_right = (
+            np.floor(each * share).astype(np.int64)  # never more of a part than of its whole
+            for each in (held, right, believed, believed_right)
+        )
         self.held_out += held
         self.right += right
         self.believed += believed

@@ -81,6 +81,7 @@ class Checkpoints:
             "spent": cut.seconds,
             "attempt": cut.attempt,
             "accounts": accounts,
+            "norms": list(cut.norms),
             "standing": dismantle(standing)[0],
             "files": files,
         }
@@ -179,6 +180,7 @@ class Checkpoints:
             content["spent"],
             content["attempt"],
             assemble(Accounts | None, content.get("accounts"), tensors),
+            tuple(content.get("norms", ())),
         )
         prefix = "clients/"
         clients = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

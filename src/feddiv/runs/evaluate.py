@@ -158,6 +158,7 @@ class HeldOutEvaluation(Evaluation):
         "examination_bytes_down",
     )
     share: float
+    largest_site: int | None = None  # samples that a client counts for at most
 
     def measure(
         self,
@@ -181,7 +182,8 @@ class HeldOutEvaluation(Evaluation):
                 size = facts.sizes[reply.client]
                 most = most_held_out(size, self.share)
                 check_reply(reply, counts_kind(facts, most), exchange.message, size)
-                total.add(reply, visit.diary, most)
+                counted = size if self.largest_site is None else min(size, self.largest_site)
+                total.add(reply, visit.diary, most, counted / size)
             except (Refused, ValueError) as reason:
                 why = federation.refuse(reply.client, str(reason))
                 note({"client": reply.client, "kind": KIND, "refused": why})
@@ -211,7 +213,10 @@ def evaluation_of(prepared: Prepared) -> Evaluation:
     options, dataset = prepared.experiment.evaluation, prepared.dataset
     classes, every = len(dataset.classes), options.every
     if isinstance(options, HeldOut):
-        return HeldOutEvaluation(classes=classes, every=every, share=options.share)
+        largest = prepared.experiment.federation.largest_site
+        return HeldOutEvaluation(
+            classes=classes, every=every, share=options.share, largest_site=largest
+        )
     labels = dataset.test.labels.cpu().numpy()
     if prepared.doubtful_test:
         return DoubtfulEvaluation(

@@ -23,9 +23,11 @@ class Seen:
     diary: dict[str, Any]
 
 
-def client_line(kind: str, reply: Reply, diary: Diary) -> dict[str, Any]:
-    """The line of one visit."""
-    head = {"client": reply.client, "kind": kind, "samples": reply.samples}
+def client_line(kind: str, reply: Reply, diary: Diary, norm: float | None = None) -> dict[str, Any]:
+    """The line of one visit; `norm` is that of its update as the server measured it."""
+    head: Record = {"client": reply.client, "kind": kind, "samples": reply.samples}
+    if norm is not None:
+        head["update_norm"] = norm
     return {**head, **reply.metrics, **diary}
 
 

@@ -10,12 +10,14 @@ import numpy as np
 from feddiv.core.arrays import Weights
 from feddiv.core.errors import Diverged, UserError
 from feddiv.core.randomness import Streams
+from feddiv.defence.defence import Defence
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.federation import Federation
-from feddiv.methods.contract import Facts, Method, Moment, declared_kind
+from feddiv.methods.contract import Facts, Method, Moment
 from feddiv.runs.evaluate import Evaluation
+from feddiv.runs.exchange import Exchanger, ServerPart
 from feddiv.runs.journal import Record, round_line
-from feddiv.runs.replies import CheckedReplies, Refusal, Tally
+from feddiv.runs.replies import Refusal, Tally
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Cut:
     attempt: int = 0  # how often the turn was begun before and given up
     # What clients have said in all; None in a run that an earlier version began without.
     accounts: Accounts | None = None
+    norms: tuple[float, ...] = ()  # of the last updates, by which single ones are judged
 
 
 class Loop:
@@ -62,6 +65,7 @@ class Loop:
         evaluation: Evaluation,
         rng: Streams,
         *,
+        defence: Defence | None = None,
         start: Cut | None = None,
         on_client: Callable[[Record], None],
         on_round: Callable[[Record, Weights], None],
@@ -73,9 +77,10 @@ class Loop:
             evaluation,
             rng,
         )
+        self.defence = defence or Defence()
         self.on_client, self.on_round, self.on_cut = on_client, on_round, on_cut
         if start is None:
-            facts: Facts = federation.facts
+            facts: Facts = self.defence.facts(federation.facts)
             start = Cut(
                 method.begin(lambda name: federation.make_model(name, rng), facts, rng.at(round=0)),
                 accounts=Accounts(),
@@ -143,7 +148,8 @@ class Loop:
         self.on_round(line, weights)
         self.consistent = False
         self.federation.mark()  # what `save` writes from now on
-        self._cut(Cut(self.state, turn.number + 1, accounts=self.cut.accounts))
+        cut = self.cut
+        self._cut(Cut(cut.state, turn.number + 1, accounts=cut.accounts, norms=cut.norms))
 
     def _unusable(self, turn: Turn) -> Exception:
         """Why a turn brought nothing; numbers that are not finite mean steps that are too large."""
@@ -159,7 +165,8 @@ class Loop:
                 f"kinds() declares; {why}{more}"
             )
         more = f" ({others} more in clients.jsonl)" if others else ""
-        hint = ": try a smaller train.lr" if first.why.endswith("is not finite") else ""
+        exploded = "not finite" in first.why or "its update has norm" in first.why
+        hint = ": try a smaller train.lr" if exploded else ""
         return Diverged(f"no reply of turn {turn.number} could be used; {why}{more}{hint}")
 
     def _welcome(self) -> None:
@@ -167,7 +174,8 @@ class Loop:
         if sizes := self.federation.newcomers():
             self.consistent = False
             self.federation.mark()
-            self._cut(replace(self.cut, state=self.method.joined(self.cut.state, sizes)))
+            state = self.method.joined(self.cut.state, self.defence.sizes(sizes))
+            self._cut(replace(self.cut, state=state))
 
     def _enough(self, *, over: bool = False) -> bool:
         """Whether enough clients have answered in this turn, so far or now that it is over.
@@ -199,24 +207,23 @@ class Loop:
         exchange = self.method.plan(cut.state, moment, rng)
         if exchange is None:
             return False
-        kind = declared_kind(self.method, self.federation.facts, exchange)
-        # Clients work here: each visit is made when `merge` takes its reply.
-        visits = self.federation.visits(exchange, rng)
-        accounts = None if cut.accounts is None else cut.accounts.opened(kind)
-        replies = CheckedReplies(
-            self.federation, exchange, kind, visits, lambda line: self._note(turn, line), accounts
+        exchanger = Exchanger(
+            self.method, self.federation, self.defence, lambda line: self._note(turn, line)
         )
-        try:
-            state = self.method.merge(cut.state, exchange, replies)
-        except BaseException:
-            self.federation.discard()
-            raise
+        before = ServerPart(cut.state, cut.accounts, cut.norms)
+        after, replies = exchanger.make(exchange, before, rng)
         seconds = cut.seconds + time.perf_counter() - started
         self.consistent = False
         self.federation.commit()
-        tallies = (*cut.tallies, replies.tally)
         self._refusals += replies.refusals
-        self.cut = replace(cut, state=state, tallies=tallies, seconds=seconds, accounts=accounts)
+        self.cut = replace(
+            cut,
+            state=after.state,
+            tallies=(*cut.tallies, replies.tally),
+            seconds=seconds,
+            accounts=after.accounts,
+            norms=after.norms,
+        )
         if cut_here:
             self.on_cut(self.cut)
         self.consistent = True

@@ -15,6 +15,7 @@ from feddiv.core.errors import UserError
 from feddiv.core.files import Unreadable
 from feddiv.core.interrupts import handled
 from feddiv.core.randomness import Streams
+from feddiv.defence.defence import Defence
 from feddiv.federation.client_memory import ModelFiles
 from feddiv.federation.federation import Federation
 from feddiv.federation.in_process import InProcess
@@ -104,6 +105,7 @@ def execute(
             federation,
             evaluation_of(prepared),
             Streams(experiment.seed),
+            defence=Defence(experiment.robust, experiment.federation.largest_site),
             start=None if checkpoint is None else checkpoint.cut,
             on_client=recorder.client,
             on_round=recorder.round,

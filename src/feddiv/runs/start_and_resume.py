@@ -28,6 +28,7 @@ from feddiv.runs.run_folder import RunFolder
 
 AGAINST = "against"  # in an experiment's folder: those of the methods it is compared with
 PATIENCE = ("federation.", "checkpoint.", "description")  # what may change when a run goes on
+FIXED = ("federation.name", "federation.largest_site")  # and what of it may not
 
 
 class Watcher(DataWatcher):
@@ -147,7 +148,7 @@ def as_begun(begun: Experiment, wanted: Experiment, path: Path) -> Experiment:
     wanted = as_settled(wanted, named=begun.partition.name == "natural")
     before, now = flat(begun.model_dump()), flat(wanted.from_anywhere().model_dump())
     for key in sorted({*before, *now}):
-        free = key.startswith(PATIENCE) and key != "federation.name"
+        free = key.startswith(PATIENCE) and key not in FIXED
         if not free and before.get(key) != now.get(key):
             raise UserError(
                 f"{key}={now.get(key)}: the run in {path} was begun with {before.get(key)}; give "

@@ -46,6 +46,8 @@ from feddiv.methods.contract import (
 )
 from feddiv.methods.fedcorr.lid import CAP, FEWEST, intrinsic_dimensions
 
+FAR_BELOW, FAR_ABOVE = 3.0, 1.5  # of the median: cumulative LIDs beyond count as if they were there
+
 
 class FedCorrOptions(MethodOptions):
     """FedCorr's own options; the defaults are those of the released commands for CIFAR-10."""
@@ -251,14 +253,17 @@ def noisy_clients(lids: Mapping[int, tuple[float, ...]]) -> tuple[int, ...]:
     """The clients of larger cumulative LID.
 
     One that missed an iteration counts as if it had gone on as before, and one that never sent a
-    score (it has too few samples) as the median of the others.
+    score (it has too few samples) as the median of the others. Sums that are far from the median
+    count as if they were nearer: one client that says anything must not be a group of its own, with
+    everybody else in the other.
     """
     iterations = max((len(said) for said in lids.values()), default=0)
     known = {k: sum(said) * (iterations / len(said)) for k, said in lids.items() if said}
     if not known:
         return ()
     ids, median = sorted(lids), float(np.median(list(known.values())))
-    noisy = larger_component(np.array([known.get(client, median) for client in ids]))
+    sums = np.array([known.get(client, median) for client in ids])
+    noisy = larger_component(np.clip(sums, median / FAR_BELOW, median * FAR_ABOVE))
     return tuple(client for client, found in zip(ids, noisy, strict=True) if found)
 
 

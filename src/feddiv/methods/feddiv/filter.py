@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from feddiv.core.arrays import Array
 from feddiv.core.options import Options
 from feddiv.learning.gaussian_mixture import Mixture, first_start, fit_mixture, own_weights
+from feddiv.learning.robust import capped_sizes, weighted_median, weighted_trimmed_mean
 from feddiv.learning.score import ScoreName, minmax, score_range
 from feddiv.methods.feddiv.second_opinion import with_second_opinion
 
@@ -40,6 +41,9 @@ class FilterOptions(Options):
     no_noise_rule: bool = True
     monotone: bool = True  # a higher score never makes a label more trusted
     variance_weights: Literal["linear", "squared"] = "linear"  # of clients, with aggregate=mean
+    # What the clients' mixtures become, with aggregate=mean; robust.filter and robust.trim set it.
+    centre: Literal["mean", "median", "trimmed_mean"] = "mean"
+    trim: float = Field(0.3, ge=0, lt=0.5)  # share of weight at each end, with centre=trimmed_mean
     em_steps: int = Field(0, ge=0, le=10_000)  # 0: until it converges
     drop_below: float = Field(0.5, gt=0, lt=1)  # labels with a smaller p(clean) do not train
     # A client of which at most this share is dropped counts as clean and trains on everything.
@@ -59,6 +63,8 @@ class FilterOptions(Options):
                 )
             if self.variance_weights == "squared":
                 raise ValueError("variance_weights=squared is for aggregate=mean only")
+            if self.centre != "mean":
+                raise ValueError(f"centre={self.centre} is for aggregate=mean; use robust.filter")
         bounded = self.scale == "absolute" and self.score != "cross_entropy"
         if self.starved_below > 0 and not bounded:
             raise ValueError(
@@ -164,6 +170,8 @@ class NoiseFilter:
         """Server, `mean`: the n_k-weighted mean of parameters [K, 6] (Eq. 5)."""
         if not len(mixtures):
             return self
+        if self.options.centre != "mean":
+            return replace(self, mixture=self._robust(mixtures, np.asarray(sizes, np.float64)))
         share = np.asarray(sizes, np.float64) / np.asarray(sizes, np.float64).sum()
         squared = self.options.variance_weights == "squared"
         mixture = Mixture(
@@ -172,6 +180,20 @@ class NoiseFilter:
             weights=share @ mixtures[:, 4:6],
         )
         return replace(self, mixture=mixture)
+
+    def _robust(self, mixtures: Array, sizes: Array) -> Mixture:
+        """The same by a median or trimmed mean of each parameter, with n_k capped.
+
+        Every client's means are in order, so those of all are; weights are made to sum to 1.
+        """
+        counts = capped_sizes(sizes)
+        if self.options.centre == "median":
+            centre = weighted_median(mixtures, counts)
+        else:
+            centre = weighted_trimmed_mean(mixtures, counts, self.options.trim)
+        share = counts / counts.sum()
+        scale = (share**2).sum() if self.options.variance_weights == "squared" else 1.0
+        return Mixture(centre[0:2], scale * centre[2:4], centre[4:6] / centre[4:6].sum())
 
     def from_histogram(self, counts: Array) -> "NoiseFilter":
         """Server, `histogram`: the mixture of the pooled scores, from scratch to convergence."""

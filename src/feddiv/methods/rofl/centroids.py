@@ -7,6 +7,7 @@ import torch
 
 from feddiv.core.arrays import Array
 
+LONGEST = 10.0  # times the row of G: an honest centroid moves far less in a round
 LEAST_WEIGHT = 1e-8  # below this sum of cosines nobody has a say in a centroid
 
 
@@ -52,7 +53,7 @@ class CentroidMean:
     """G_c <- sum_k a_kc A_kc / sum_k a_kc with a_kc = cos(G_c, A_kc), at least 0.
 
     A class that has no centroid yet takes the plain mean of the clients that have one. Where no
-    client counts, G_c stays.
+    client counts, G_c stays. No row counts as longer than ten times that of G.
     """
 
     def __init__(self, before: Array | None) -> None:
@@ -66,8 +67,13 @@ class CentroidMean:
         if local.shape != self.before.shape:
             return
         lengths, known = np.linalg.norm(local, axis=1), np.linalg.norm(self.before, axis=1)
+        tiny = np.finfo(np.float64).tiny
+        longer = (known > 0) & (lengths > LONGEST * known)
+        if longer.any():
+            shrunk = np.where(longer, LONGEST * known / np.maximum(lengths, tiny), 1.0)
+            local, lengths = local * shrunk[:, None], lengths * shrunk
         products = (self.before * local).sum(axis=1)
-        cosines = products / np.maximum(lengths * known, np.finfo(np.float64).tiny)
+        cosines = products / np.maximum(lengths * known, tiny)
         weights = np.where(known > 0, np.maximum(cosines, 0.0), lengths > 0)
         self.sums = self.sums + weights[:, None] * local
         self.weights = self.weights + weights

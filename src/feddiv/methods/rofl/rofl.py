@@ -52,6 +52,8 @@ from feddiv.methods.rofl.centroids import (
 if TYPE_CHECKING:
     from feddiv.nets.net import Net
 
+LARGEST_FEATURE = 1e6  # of a model that is of any use
+
 
 class RoFLOptions(MethodOptions):
     """RoFL's options; shares are of the budget's rounds."""
@@ -157,7 +159,8 @@ class RoFL(Method[RoFLState, None]):
 
     def kinds(self, facts: Facts) -> Mapping[str, Kind]:
         """The model, how far it moved, and class means of features."""
-        reply = {**DIVERGENCE, "centroids": Declared((len(facts.classes), None))}
+        centroids = Declared((len(facts.classes), None), -LARGEST_FEATURE, LARGEST_FEATURE)
+        reply = {**DIVERGENCE, "centroids": centroids}
         return {"train": Kind(reply, message=(*self.schedule(0), "centroids"))}
 
 

@@ -1,0 +1,101 @@
+"""Replies that were checked, on their way to the merge: what a liar can do is bounded here.
+
+The method takes means and sums as it always does. Where an aggregate replaces its mean of models,
+every reply is handed on with that aggregate for its weights: any weighted mean of them is it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from feddiv.core.arrays import Weights
+from feddiv.defence.defence import Defence
+from feddiv.defence.pooled import RobustTotals
+from feddiv.federation.accounts import Accounts
+from feddiv.learning.average import copied
+from feddiv.learning.robust import capped_sizes, clip_factor
+from feddiv.learning.robust_models import clipped, robust_aggregate
+from feddiv.methods.contract import Exchange, Kind, Replies, Reply
+
+
+@dataclass
+class DefendedReplies:
+    """The replies of one exchange as the method gets them.
+
+    `sizes` are the clients' n_k as they said them, `norms` those of the updates of the replies
+    taken so far, `recent` those of earlier exchanges. Without a defence nothing is held or changed.
+    """
+
+    source: Replies
+    defence: Defence
+    exchange: Exchange
+    kind: Kind
+    sizes: Mapping[int, int]
+    norms: Mapping[int, float]
+    recent: tuple[float, ...] = ()
+    accounts: Accounts | None = None
+
+    @property
+    def missing(self) -> list[int]:
+        """Clients whose reply did not come or was refused."""
+        return self.source.missing
+
+    def __iter__(self) -> Iterator[Reply]:
+        robust = self.defence.robust
+        totals = None
+        if robust.filter != "sum" and self.accounts is not None:
+            totals = RobustTotals(self.defence, self.kind, self.accounts, self.sizes)
+        replies = (self._counted(reply, totals) for reply in self.source)
+        yield from self._merged(list(self._held(replies))) if robust.holds_models else replies
+
+    def _counted(self, reply: Reply, totals: RobustTotals | None) -> Reply:
+        """The reply of a client that counts for no more samples than it may."""
+        size = self.defence.size(reply.samples)
+        if totals is not None:
+            return replace(totals.replaced(reply), samples=size)
+        if size == reply.samples:
+            return reply
+        share = size / reply.samples
+        payload = {
+            name: value * share if self.kind.reply[name].pooled else value
+            for name, value in reply.payload.items()
+        }
+        return replace(reply, samples=size, payload=payload)
+
+    def _held(self, replies: Iterator[Reply]) -> Iterator[Reply]:
+        """Replies whose weights stay when the next one is taken."""
+        for reply in replies:
+            weights = None if reply.weights is None else copied(reply.weights)
+            yield replace(reply, weights=weights)
+
+    def _merged(self, replies: list[Reply]) -> list[Reply]:
+        """All replies of the exchange, their models clipped or replaced by their aggregate."""
+        robust = self.defence.robust
+        models = {r.client: r.weights for r in replies if r.weights is not None}
+        if not models:
+            return replies
+        if robust.weights == "clip" or len(self.exchange.clients) == 1:
+            return [self._clipped(reply) for reply in replies]
+        sizes = [r.samples for r in replies if r.weights is not None]
+        weights = capped_sizes(np.array(sizes, np.float64))
+        aggregate = robust_aggregate(robust.weights, list(models.values()), weights, robust.trim)
+        return [r if r.weights is None else replace(r, weights=aggregate) for r in replies]
+
+    def _clipped(self, reply: Reply) -> Reply:
+        """The reply, its update at most so many times the usual norm.
+
+        In a hand-over a client is alone: it is compared with those before it.
+        """
+        alone = len(self.exchange.clients) == 1
+        compared = self.recent if alone else tuple(self.norms.values())
+        if reply.weights is None or not compared:
+            return reply
+        usual = float(np.median(compared))
+        factor = clip_factor(self.norms[reply.client], usual, self.defence.robust.clip)
+        if factor == 1.0:
+            return reply
+        sent: Weights = self.exchange.to(reply.client).weights
+        return replace(reply, weights=clipped(reply.weights, sent, factor))

@@ -1,0 +1,133 @@
+"""One exchange: visits, checks, merge, and a look at the model before the loop commits to it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from feddiv.core.errors import Diverged
+from feddiv.core.randomness import Streams
+from feddiv.defence.defence import FAR_OUT, STANDS_OUT, Defence, standing_out, usual_norm
+from feddiv.defence.replies import DefendedReplies
+from feddiv.federation.accounts import Accounts
+from feddiv.federation.federation import Federation
+from feddiv.methods.common import LARGEST_NORM
+from feddiv.methods.contract import Exchange, Kind, Method, declared_kind
+from feddiv.runs.journal import Record
+from feddiv.runs.replies import CheckedReplies
+
+
+@dataclass(frozen=True)
+class ServerPart:
+    """What the server has before an exchange, and after it.
+
+    `accounts` is what clients have said in all, None in a run that an earlier version began without
+    them; `norms` are those of the last updates, by which single ones are judged.
+    """
+
+    state: Any
+    accounts: Accounts | None = None
+    norms: tuple[float, ...] = ()
+
+
+@dataclass
+class Exchanger:
+    """Makes the exchanges that a method plans; `record` is told of every visit."""
+
+    method: Method[Any, Any]
+    federation: Federation
+    defence: Defence
+    record: Callable[[Record], None]
+    _lines: list[Record] = field(default_factory=list)
+
+    def make(
+        self, exchange: Exchange, before: ServerPart, rng: Streams
+    ) -> tuple[ServerPart, CheckedReplies]:
+        """What the server has after it. Memories are staged, and committed by the caller.
+
+        If the merged model is of no use, or an update is that of no honest client, the exchange is
+        made again, without those whose updates stand out and with a look at every single model. The
+        others' replies are the same again.
+        """
+        kind = declared_kind(self.method, self.federation.facts, exchange)
+        # A model that is handed on alone is tried by itself.
+        single = len(exchange.clients) == 1
+        try:
+            after, replies = self._merged(exchange, kind, before, rng, suspicious=single)
+            far_out = {} if single else standing_out(replies.norms, FAR_OUT)
+            broken = bool(kind.models) and not single and not self._sound(after)
+            if broken or far_out:
+                self.federation.discard()
+                self._lines = []
+                up, down = replies.bytes_up, replies.bytes_down
+                blamed = standing_out(replies.norms, STANDS_OUT) if broken else far_out
+                after, replies = self._merged(exchange, kind, before, rng, blamed, suspicious=True)
+                replies.bytes_up, replies.bytes_down = (
+                    replies.bytes_up + up,
+                    replies.bytes_down + down,
+                )
+                if not self._sound(after):
+                    raise Diverged(
+                        "the global model's outputs are not finite: try a smaller train.lr"
+                    )
+        except BaseException:
+            self.federation.discard()
+            raise
+        finally:
+            self._write()
+        return after, replies
+
+    def _sound(self, after: ServerPart) -> bool:
+        return self.federation.outputs_finite(self.method.weights(after.state))
+
+    def _largest(self, exchange: Exchange, before: ServerPart) -> float:
+        """The norm up to which an update is taken: of a client alone, by those before it."""
+        if len(exchange.clients) > 1:
+            return LARGEST_NORM
+        return min(LARGEST_NORM, FAR_OUT * usual_norm(before.norms))
+
+    def _merged(
+        self,
+        exchange: Exchange,
+        kind: Kind,
+        before: ServerPart,
+        rng: Streams,
+        blamed: Mapping[int, str] | None = None,
+        *,
+        suspicious: bool,
+    ) -> tuple[ServerPart, CheckedReplies]:
+        """The exchange without those who are blamed for what it came to before."""
+        facts, blamed = self.federation.facts, blamed or {}
+        asked = tuple(client for client in exchange.clients if client not in blamed)
+        # Clients work here: each visit is made when `merge` takes its reply.
+        visits = self.federation.visits(replace(exchange, clients=asked), rng)
+        accounts = None if before.accounts is None else before.accounts.opened(kind)
+        whole = set(kind.models) == self.method.weights(before.state).keys()
+        replies = CheckedReplies(
+            self.federation,
+            exchange,
+            kind,
+            visits,
+            self._lines.append,
+            accounts,
+            largest=self._largest(exchange, before),
+            sound=self.federation.outputs_finite if suspicious and whole else None,
+            blamed=blamed,
+        )
+        defended = DefendedReplies(
+            replies,
+            self.defence,
+            exchange,
+            kind,
+            sizes=facts.sizes,
+            norms=replies.norms,
+            recent=before.norms,
+            accounts=accounts,
+        )
+        state = self.method.merge(before.state, exchange, defended)
+        norms = self.defence.recent(before.norms, replies.norms.values())
+        return ServerPart(state, accounts, norms), replies
+
+    def _write(self) -> None:
+        lines, self._lines = self._lines, []
+        for line in lines:
+            self.record(line)

@@ -1,0 +1,151 @@
+"""What a method gets of replies, some of which lie; numbers can be checked by hand."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from feddiv.config.sections import RobustOptions
+from feddiv.defence.defence import Defence, standing_out
+from feddiv.defence.replies import DefendedReplies
+from feddiv.federation.accounts import Accounts
+from feddiv.learning.average import RunningMean
+from feddiv.methods.contract import Declared, Exchange, Facts, Kind, Message, Reply
+
+KIND = Kind({"counts": Declared((2,), pooled="change")})
+SENT = Message("train", {"net": {"weight": torch.zeros(2)}})
+
+
+@dataclass
+class Lent:
+    """Replies as a federation hands them on: all weights lie in one net."""
+
+    replies: Sequence[Reply]
+    accounts: Accounts
+    missing: list[int] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Reply]:
+        net = torch.zeros(2)
+        for reply in self.replies:
+            assert reply.weights is not None
+            net.copy_(reply.weights["net"]["weight"])
+            self.accounts.enter(reply, KIND)
+            yield replace(reply, weights={"net": {"weight": net}})
+        net.fill_(np.nan)
+        self.missing = [9]
+
+
+def reply(client: int, weight: Sequence[float], counts: Sequence[float], samples: int) -> Reply:
+    weights = {"net": {"weight": torch.tensor(weight, dtype=torch.float32)}}
+    return Reply(client, samples, weights, {"counts": np.array(counts, np.float64)})
+
+
+def merged(
+    replies: Sequence[Reply],
+    *,
+    accounts: Accounts | None = None,
+    recent: tuple[float, ...] = (),
+    largest_site: int | None = None,
+    **robust: Any,
+) -> tuple[list[float], list[float]]:
+    """The mean of the models, and the sum of the counts, as a method takes them."""
+    accounts = accounts or Accounts()
+    defended = DefendedReplies(
+        Lent(replies, accounts),
+        Defence(RobustOptions(**robust), largest_site),
+        Exchange(tuple(each.client for each in replies), SENT),
+        KIND,
+        sizes={**SIZES, **{each.client: each.samples for each in replies}},
+        norms={
+            each.client: float(each.weights["net"]["weight"].norm())
+            for each in replies
+            if each.weights is not None
+        },
+        recent=recent,
+        accounts=accounts,
+    )
+    mean, total = RunningMean(), np.zeros(2)
+    for each in defended:
+        assert each.weights is not None
+        mean.add(each.weights, each.samples)
+        total += each.payload["counts"]
+    assert defended.missing == [9]
+    found = mean.mean()
+    assert found is not None
+    return found["net"]["weight"].tolist(), total.tolist()
+
+
+SIZES = dict.fromkeys(range(4), 10)
+HONEST = [reply(k, [3, 4], [4, 6], 10) for k in range(3)]
+LIAR = reply(3, [-300, -400], [10, 0], 10)
+
+
+def test_without_a_defence_means_and_sums_are_plain() -> None:
+    found, total = merged([*HONEST, LIAR])
+    assert found == [(9 - 300) / 4, (12 - 400) / 4]
+    assert total == [22, 18]
+
+
+@pytest.mark.parametrize("rule", ["median", "trimmed_mean", "krum", "geometric_median"])
+def test_the_mean_that_a_method_takes_is_the_robust_aggregate(rule: str) -> None:
+    liar = replace(LIAR, samples=12)
+    assert merged([*HONEST, liar], weights=rule)[0] == pytest.approx([3, 4], abs=1e-3)
+
+
+def test_updates_are_clipped_to_the_median_norm_of_the_exchange() -> None:
+    # Norms 5, 5, 5 and 500: the liar's is cut to twice the median, (-6, -8).
+    assert merged([*HONEST, LIAR], weights="clip")[0] == pytest.approx([3 / 4, 4 / 4])
+    assert merged([*HONEST, LIAR], weights="clip", clip=1.0)[0] == pytest.approx([6 / 4, 8 / 4])
+
+
+@pytest.mark.parametrize("rule", ["clip", "median", "krum"])
+def test_a_client_that_is_alone_is_compared_with_those_before_it(rule: str) -> None:
+    assert merged([LIAR], weights=rule, recent=(5.0, 4.0, 6.0))[0] == pytest.approx([-6, -8])
+    assert merged([LIAR], weights=rule)[0] == [-300, -400]  # the first of all
+
+
+@pytest.mark.parametrize("rule", ["median", "trimmed_mean"])
+def test_sums_become_the_robust_total(rule: str) -> None:
+    # 40 samples, of which 40 % are in the first count.
+    assert merged([*HONEST, LIAR], filter=rule)[1] == pytest.approx([16, 24])
+
+
+def test_a_robust_total_goes_on_from_what_was_handed_on_before() -> None:
+    accounts = Accounts()
+    before = merged(HONEST[:2], accounts=accounts, filter="median")[1]
+    change = merged([HONEST[2], LIAR], accounts=accounts, filter="median")[1]
+    assert np.add(before, change) == pytest.approx([16, 24])
+    # Client 0 changes its mind: -1 and +1.
+    change = merged([reply(0, [3, 4], [-1, 1], 10)], accounts=accounts, filter="median")[1]
+    assert accounts.total("counts", 0, (2,)).tolist() == [3, 7]
+    assert np.abs(change).max() <= 1
+
+
+def test_no_client_counts_for_more_samples_than_the_largest_site() -> None:
+    large = reply(3, [0, 0], [1000, 0], 1000)
+    found, total = merged([*HONEST, large], largest_site=10)
+    assert found == pytest.approx([9 / 4, 12 / 4])
+    assert total == [22, 18]
+    facts = Facts(("a", "b"), (2,), {0: 10, 3: 1000}, iid=True)
+    assert Defence(largest_site=10).facts(facts).sizes == {0: 10, 3: 10}
+    assert Defence().facts(facts) is facts
+
+
+def test_who_is_blamed_for_a_broken_model() -> None:
+    said = "its update has norm 21, the usual one is 2"
+    assert standing_out({0: 1.0, 1: 2.0, 2: 21.0}) == {2: said}
+    assert standing_out({0: 1.0, 1: 2.0, 2: 21.0}, times=11.0) == {}
+    # Who had nothing to train on does not make others stand out; nor do two say what is usual.
+    assert standing_out({0: 0.0, 1: 0.0, 2: 0.0, 3: 5.0}) == {}
+    assert standing_out({0: 1.0, 1: 100.0}) == {}
+    assert standing_out({}) == {}
+
+
+def test_the_last_norms_are_remembered() -> None:
+    assert Defence().recent((1.0,), [2.0, 3.0]) == (1.0, 2.0, 3.0)
+    last = Defence().recent(tuple(float(n) for n in range(20)), [7.0])
+    assert len(last) == 20
+    assert last[-2:] == (19.0, 7.0)

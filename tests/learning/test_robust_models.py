@@ -1,0 +1,65 @@
+"""Robust aggregates of models of a few numbers."""
+
+import numpy as np
+import pytest
+import torch
+
+from feddiv.core.arrays import Weights
+from feddiv.learning import robust_models
+from feddiv.learning.robust_models import clipped, robust_aggregate, squared_distances
+
+
+def model(*numbers: float, steps: int = 0) -> Weights:
+    values = torch.tensor(numbers, dtype=torch.float32).reshape(1, -1)
+    return {"net": {"weight": values, "steps": torch.tensor(steps)}}
+
+
+MODELS = [model(1, 1, steps=4), model(2, 5, steps=5), model(3, 3, steps=6), model(-900, 800)]
+EQUAL = np.ones(4)
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("median", [1.5, 4.0]),  # of -900 1 2 3, and of 1 3 5 800
+        ("trimmed_mean", [1.5, 4.0]),  # a quarter at each end is one of four
+    ],
+)
+def test_by_coordinate(rule: str, expected: list[float]) -> None:
+    found = robust_aggregate(rule, MODELS, EQUAL, 0.25)["net"]
+    assert found["weight"].tolist() == [expected]
+    assert found["weight"].dtype == torch.float32
+    assert found["steps"].item() == 4  # integers are the first model's
+
+
+def test_krum_hands_on_one_of_the_models() -> None:
+    found = robust_aggregate("krum", MODELS, EQUAL, 0.25)["net"]
+    # One may lie and one neighbour counts: (2, 5) and (3, 3) are each other's, so the first.
+    assert found["weight"].tolist() == [[2, 5]]
+
+
+def test_the_geometric_median_stays_with_the_many() -> None:
+    found = robust_aggregate("geometric_median", MODELS, EQUAL, 0.25)["net"]["weight"]
+    assert 0 <= found[0, 0] <= 3
+    assert 1 <= found[0, 1] <= 6
+
+
+def test_squared_distances_and_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = squared_distances(MODELS)
+    assert whole[0].tolist() == [0, 17, 8, 901**2 + 799**2]
+    median = robust_aggregate("median", MODELS, EQUAL, 0.3)["net"]["weight"]
+    monkeypatch.setattr(robust_models, "STRETCH", 1)  # an entry at a time gives the same
+    assert squared_distances(MODELS) == pytest.approx(whole)
+    assert robust_aggregate("median", MODELS, EQUAL, 0.3)["net"]["weight"].equal(median)
+
+
+def test_a_clipped_update_goes_the_same_way_less_far() -> None:
+    found = clipped(model(5, 1, steps=3), model(1, 1), 0.25)["net"]
+    assert found["weight"].tolist() == [[2, 1]]
+    assert found["steps"].item() == 3
+
+
+def test_a_lied_size_is_no_help() -> None:
+    lied = np.array([10.0, 10.0, 10.0, 30.0])  # capped from a thousand times as much
+    assert robust_aggregate("median", MODELS, lied, 0.3)["net"]["weight"][0, 1] == 402.5
+    assert robust_aggregate("median", MODELS, EQUAL, 0.3)["net"]["weight"][0, 1] == 4
