@@ -194,7 +194,7 @@ def _data() -> Iterator[Case]:
     tables = (
         "one-line", "one-cell", "open-quote", "nul", "nul-head", "columns", "commas", "same-names",
         "words", "infinite", "large-numbers", "long-number", "unicode-digits", "binary", "utf16",
-        "latin", "million-classes", "escape", "empty", "head", "bom", "no-label", "images-devices",
+        "latin", "many-classes", "escape", "empty", "head", "bom", "no-label", "images-devices",
         "images-pipe", "images-nul", "images-bombs", "images-long", "pipe", "zero", "random",
         "folder", "circle", "huge", "full",
     )  # fmt: skip
