@@ -185,7 +185,7 @@ def _data() -> Iterator[Case]:
         )
     fine = {"thin", "names"}
     for name in (
-        "bomb", "lying", "many-members", "encrypted", "quoted", "twice", "cut", "polyglot",
+        "bomb", "lying", "many-members", "encrypted", "quoted", "twice", "cut-off", "polyglot",
         "million-classes", "names", "minus", "unsigned", "thin", "no-width", "no-pixels",
         "long-text", "pipe", "zero", "random", "folder", "circle", "huge", "full",
     ):  # fmt: skip

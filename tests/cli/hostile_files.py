@@ -270,7 +270,7 @@ ARRAYS: dict[str, Any] = (
         "encrypted.npz": lambda: _flagged(),
         "quoted.npz": lambda: _npz(**{"../../etc/x": npy_of("(8,)"), "y": LABELS}),
         "twice.npz": lambda: _twice(),
-        "cut.npz": lambda: _plain(x=np.zeros((40, 4)), y=np.arange(40) % 4)[:-30],
+        "cut-off.npz": lambda: _plain(x=np.zeros((40, 4)), y=np.arange(40) % 4)[:-30],
         "polyglot.npz": lambda: b"\x89PNG\r\n\x1a\n" + b"PK\x05\x06" + b"\0" * 18,
         "million-classes.npz": lambda: _plain(
             x=np.zeros((1_000_000, 1), np.float32), y=np.arange(1_000_000)

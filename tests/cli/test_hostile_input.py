@@ -85,7 +85,7 @@ def forks(tmp_path_factory: pytest.TempPathFactory, finished) -> Iterator[Forks]
 
 def test_there_are_many():
     assert len(CASES) > 400
-    assert len({case.name for case in CASES}) == len(CASES)
+    assert len({(case.arguments, *case.environment.items()) for case in CASES}) == len(CASES)
 
 
 def _marked(number: int, case: Case) -> Any:
