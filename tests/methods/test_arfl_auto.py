@@ -13,6 +13,7 @@ import feddiv
 from feddiv.core.errors import Diverged
 from feddiv.core.randomness import Streams
 from feddiv.core.trees import assemble, dismantle
+from feddiv.federation.reply_check import Refused, check_reply
 from feddiv.learning.train import TrainOptions
 from feddiv.methods.arfl_auto import ArflAuto, ArflAutoOptions, ArflAutoState, auto_weights
 from feddiv.methods.contract import Budget, Exchange, Facts, Message, Moment, Reply
@@ -115,7 +116,7 @@ def test_a_round_by_hand() -> None:
     assert state.net["w"].tolist() == pytest.approx([8 * 1.5 / 4])
 
 
-def test_who_never_told_a_loss_counts_as_the_others_do_on_average() -> None:
+def test_who_never_told_a_loss_counts_as_the_others_do() -> None:
     arfl = method(1.0)
     state = arfl.merge(begun(arfl, SIZES), exchange("opening"), [])
     state = arfl.merge(state, exchange("loss"), [])
@@ -123,6 +124,17 @@ def test_who_never_told_a_loss_counts_as_the_others_do_on_average() -> None:
     # Losses 1, 2 and in their place 1.5: eta = (1 + 2 + 2 * 1.5 + 4) / 4 = 2.5
     state = arfl.merge(state, exchange("loss"), [loss(0, 1, 1.0), loss(1, 1, 2.0)])
     assert list(state.alpha.values()) == pytest.approx([1.5 / 4, 0.5 / 4, 2 * 1.0 / 4])
+
+
+def test_a_huge_loss_does_not_speak_for_those_who_told_none() -> None:
+    arfl = method(1.0)
+    state = begun(arfl, dict.fromkeys(range(4), 1))
+    told = [loss(0, 1, 1.0), loss(1, 1, 1.0), loss(2, 1, 1e4)]
+    state = arfl.merge(state, exchange("loss"), told)
+    assert list(state.alpha.values()) == pytest.approx([1 / 3, 1 / 3, 0, 1 / 3])
+    facts = Facts(("a", "b"), (3,), {0: 1}, iid=True)
+    with pytest.raises(Refused, match="loss is outside"):
+        check_reply(loss(0, 1, 1e38), arfl.kinds(facts)["loss"], Message("loss"), 1)
 
 
 def test_exchanges_of_the_first_turn_and_of_a_later_one() -> None:

@@ -92,3 +92,9 @@ def test_a_centroid_stays_where_nobody_has_a_say() -> None:
 
 def test_a_class_first_seen_in_a_later_round_gets_its_centroid_then() -> None:
     assert merged([[1, 0], [0, 0]], [[1, 0], [0, 5]], [[1, 0], [0, 0]]) == [[1, 0], [0, 5]]
+
+
+def test_no_client_makes_a_centroid_more_than_ten_times_as_long() -> None:
+    # Cosines 1 and 1; the liar's (1e6, 0) counts as (20, 0).
+    assert merged([[2.0, 0.0]], [[2.0, 0.0]], [[1e6, 0.0]]) == [[11.0, 0.0]]
+    assert merged([[2.0, 0.0]], [[2.0, 0.0]], [[19.0, 0.0]]) == [[10.5, 0.0]]

@@ -110,6 +110,12 @@ def test_clients_of_larger_cumulative_lid_are_noisy() -> None:
     assert noisy_clients(lids) == (1, 3)  # sums 2.2, 4.9, 2.1, 5.1, 2.1
 
 
+@pytest.mark.parametrize("lie", [(1000.0, 1000.0), (0.0, 0.0)])
+def test_one_client_that_lies_is_no_group_of_its_own(lie: tuple[float, ...]) -> None:
+    lids = {0: (1.0, 1.2), 1: (2.0, 2.9), 2: (1.1, 1.0), 3: (2.4, 2.7), 4: (2.2, 2.5), 5: lie}
+    assert set(noisy_clients(lids)) - {5} == {1, 3, 4}
+
+
 def test_clients_that_did_not_say() -> None:
     # Client 2 missed an iteration: 2.5 counts as 5. Client 4 is too small: the median, 2.2.
     lids = {0: (1.0, 1.2), 1: (1.0, 1.1), 2: (2.5,), 3: (1.1, 1.1), 4: ()}

@@ -9,8 +9,20 @@ import torch
 
 import feddiv
 from feddiv.core.randomness import Streams
-from feddiv.methods.contract import Facts, Message, Moment
-from feddiv.methods.fedrn import FedRN, FedRNMemory, body_frozen, cosine, kept, only, reliability
+from feddiv.federation.reply_check import Refused, check_reply
+from feddiv.learning.train import TrainOptions
+from feddiv.methods.contract import Budget, Facts, Message, Moment, Reply
+from feddiv.methods.fedrn import (
+    LARGEST_LOGIT,
+    FedRN,
+    FedRNMemory,
+    FedRNOptions,
+    body_frozen,
+    cosine,
+    kept,
+    only,
+    reliability,
+)
 from feddiv.nets import ModelOptions
 from feddiv.nets.build import build_net
 
@@ -42,6 +54,18 @@ def test_cosine() -> None:
     assert cosine(EAST, NORTH) == 0
     assert cosine(EAST, -EAST) == pytest.approx(-1)
     assert cosine(EAST, np.zeros(2)) == 0
+
+
+@pytest.mark.parametrize("lie", [1e308, -1e308, 1e7])
+def test_a_probe_that_no_model_gives_is_refused(lie: float) -> None:
+    method = FedRN(FedRNOptions(), TrainOptions(), Budget(4, 0.5, 0))
+    kind = method.kinds(Facts(("a", "b"), (3,), {0: 4}, iid=True))["train"]
+    payload = {"expertise": np.array(1.0), "probe": np.array([lie, 0.0])}
+    reply = Reply(0, 4, {"net": {}}, payload, {"divergence": 0.0})
+    with pytest.raises(Refused, match="probe is outside"):
+        check_reply(reply, kind, Message("train", {"net": {}}), 4)
+    largest = np.full(2, LARGEST_LOGIT)
+    assert cosine(largest, largest) == pytest.approx(1)  # and what is taken does not overflow
 
 
 def test_labels_that_nobody_trusts_are_all_kept() -> None:

@@ -1,0 +1,63 @@
+"""Whole runs with robust aggregates: the same bits whoever carries them and after a stop."""
+
+from pathlib import Path
+
+import pytest
+
+import feddiv
+from feddiv.core.files import load_tensors
+from feddiv.runs.checkpoint import FOLDER
+
+RUN = {
+    "method.name": "feddiv",
+    "warmup.iterations": 1,
+    "rounds": 5,
+    "data.images": 160,
+    "train.epochs": 1,
+    "clients.count": 5,
+    "against": [],
+    "checkpoint.seconds": 0,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "robust",
+    [
+        {"robust.weights": "clip", "robust.filter": "trimmed_mean"},
+        {"robust.weights": "geometric_median", "robust.filter": "median"},
+    ],
+)
+def test_a_robust_run_has_the_same_bits_with_workers_and_after_a_stop(
+    robust: dict[str, str], tmp_path: Path
+) -> None:
+    settings = {**RUN, **robust}
+    whole = feddiv.run("quickstart", settings, out=tmp_path / "whole", workers=0)
+    plain = feddiv.run("quickstart", RUN, out=tmp_path / "plain", workers=0)
+    assert whole.summary["model_hash"] != plain.summary["model_hash"]
+    workers = feddiv.run("quickstart", settings, out=tmp_path / "workers", workers=2)
+    assert workers.summary["model_hash"] == whole.summary["model_hash"]
+    # Three rounds, then two more: what is remembered of updates is in the checkpoint.
+    part = feddiv.run("quickstart", {**settings, "rounds": 3}, out=tmp_path / "part", workers=0)
+    assert any((part.folder / FOLDER).glob("*.safetensors"))
+    assert load_tensors(part.folder / "model.safetensors")[0]
+    longer = feddiv.resume(part.folder, {"rounds": 5})
+    assert longer.summary["model_hash"] == whole.summary["model_hash"]
+
+
+@pytest.mark.slow
+def test_no_site_counts_for_more_than_the_largest(tmp_path: Path) -> None:
+    # Every client has 32 samples or fewer, so a bound of 1000 changes nothing, one of 1 makes all
+    # clients count the same.
+    settings = {**RUN, "method.name": "fedavg", "partition.name": "quantity", "rounds": 2}
+    runs = {
+        size: feddiv.run(
+            "quickstart",
+            {**settings, "federation.largest_site": size} if size else settings,
+            out=tmp_path / str(size),
+            workers=0,
+        ).summary["model_hash"]
+        for size in (None, 1000, 1)
+    }
+    assert runs[1000] == runs[None]
+    assert runs[1] != runs[None]
