@@ -1,6 +1,6 @@
 """The experiment: one typed, immutable value, and what makes it valid."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +21,7 @@ from feddiv.config.sections import (
     ClientsOptions,
     EvaluationOptions,
     FederationOptions,
+    HeldOut,
     Local,
     RobustOptions,
     WarmupOptions,
@@ -45,6 +46,8 @@ from feddiv.methods.registry import (
 from feddiv.nets import ModelOptions
 from feddiv.nets.compute import Device, Precision
 from feddiv.nets.net_options import check_net_name
+from feddiv.privacy.conflicts import check_private, sends_totals
+from feddiv.privacy.options import PrivacyOptions, check_installed
 
 
 def _by_name(section: str) -> BeforeValidator:
@@ -103,6 +106,7 @@ class Experiment(Options):
     federation: Annotated[SerializeAsAny[FederationOptions], _by_name("federation")] = Local()
     robust: RobustOptions = RobustOptions()
     checkpoint: CheckpointOptions = CheckpointOptions()
+    privacy: PrivacyOptions = PrivacyOptions()
     device: Device = "auto"  # auto takes a GPU where there is one
     precision: Precision = "fp32"  # bf16: convolutions and matrix products in bfloat16
     compile: bool = False  # the net, with torch.compile
@@ -170,8 +174,13 @@ class NoRoundLeft(UserError):
     """Warm-up takes all rounds."""
 
 
-def validated(tree: Mapping[str, Any]) -> Experiment:
-    """A tree of plain values as an experiment, or one line that says what is wrong with it."""
+def validated(
+    tree: Mapping[str, Any], note: Callable[[str], None] = lambda line: None
+) -> Experiment:
+    """A tree of plain values as an experiment, or one line that says what is wrong with it.
+
+    `note` gets a line for every option that a private filter changes.
+    """
     tree = method_spelt_out(tree)
     try:
         experiment = Experiment.model_validate(tree)
@@ -179,6 +188,7 @@ def validated(tree: Mapping[str, Any]) -> Experiment:
         raise UserError(one_line(error, tree, Experiment)) from None
     find_source(experiment.data.source)
     check_net_name(experiment.model.name)
+    experiment = _private(experiment, note)
     budget, method = experiment.budget, experiment.build_method()
     if method.without_warmup is not None and not budget.warmup_iterations:
         raise NoWarmup(
@@ -203,6 +213,44 @@ def validated(tree: Mapping[str, Any]) -> Experiment:
             raise UserError(f"against: {other!r} is named twice")
         named.add(full)
     return experiment
+
+
+def _private(experiment: Experiment, note: Callable[[str], None]) -> Experiment:
+    """The same with options of the method that go with the private filter; refused if none do."""
+    privacy, method = experiment.privacy, experiment.method
+    if privacy.filter == "none":
+        return experiment
+    check_installed(privacy)
+    if privacy.filter == "dp" and isinstance(experiment.evaluation, HeldOut):
+        raise UserError(
+            "evaluation.name=held_out: its counts would be uploaded without noise; with "
+            "privacy.filter=dp take evaluation.name=central"
+        )
+    options, set_now = method.model_dump(), flat(method.model_dump())
+    for key, usual, instead in method.private.get(privacy.filter, ()):
+        if key in set_now and set_now[key] == usual:
+            put(options, key, instead)
+    try:
+        changed = type(method).model_validate(options)
+    except ValidationError:  # those that it was made for are not set: the next check says so
+        changed = method
+    experiment = experiment.model_copy(update={"method": changed})
+    built = experiment.build_method()
+    check_private(built, privacy, experiment.clients.count)
+    after = flat(changed.model_dump())
+    lines = [f"method.{key}={_spelt(after[key])}" for key in after if after[key] != set_now[key]]
+    if lines:
+        note(f"privacy.filter={privacy.filter} sets {', '.join(lines)}")
+    if not sends_totals(built):
+        note(
+            f"privacy.filter={privacy.filter}: {method.name} uploads nothing but models, which no "
+            "filter hides"
+        )
+    return experiment
+
+
+def _spelt(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def plain_method(name: str, variant: str) -> MethodOptions:

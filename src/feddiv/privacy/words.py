@@ -47,7 +47,7 @@ def not_words(words: Array, samples: int = 0) -> str:
 def joined(halves: Array) -> Numbers:
     """The numbers of 64 bits whose upper and lower words these are, [2, ...]."""
     upper, lower = _whole(halves)
-    return (upper << np.uint64(32)) | lower
+    return np.asarray((upper << np.uint64(32)) | lower)
 
 
 def halves(numbers: Numbers) -> Array:

@@ -100,6 +100,7 @@ def execute(
             evaluation_of(prepared),
             Streams(experiment.seed),
             defence=Defence(experiment.robust, experiment.federation.largest_site),
+            privacy=experiment.privacy,
             start=None if checkpoint is None else checkpoint.cut,
             on_client=recorder.client,
             on_round=recorder.round,
