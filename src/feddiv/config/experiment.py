@@ -47,6 +47,7 @@ from feddiv.nets import ModelOptions
 from feddiv.nets.compute import Device, Precision
 from feddiv.nets.net_options import check_net_name
 from feddiv.privacy.conflicts import check_private, sends_totals
+from feddiv.privacy.noise import expected_uploads
 from feddiv.privacy.options import PrivacyOptions, check_installed
 
 
@@ -221,6 +222,10 @@ def _private(experiment: Experiment, note: Callable[[str], None]) -> Experiment:
     if privacy.filter == "none":
         return experiment
     check_installed(privacy)
+    if privacy.filter == "dp" and privacy.uploads is None:  # more rounds later mean no more noise
+        uploads = expected_uploads(experiment.budget)
+        privacy = privacy.model_copy(update={"uploads": uploads})
+        experiment = experiment.model_copy(update={"privacy": privacy})
     if privacy.filter == "dp" and isinstance(experiment.evaluation, HeldOut):
         raise UserError(
             "evaluation.name=held_out: its counts would be uploaded without noise; with "

@@ -87,6 +87,12 @@ class Protection:
             return counts_kind(self.facts, 0)
         return self.workspace.method.kinds(self.facts).get(name, Kind())
 
+    def binds(self, message: Message) -> bool:
+        """Whether two different answers to such a message could give the client away."""
+        if self.workspace.privacy.filter != "sum_only" or message.kind == STEP_KEYS:
+            return False
+        return is_step(message) or bool(pooled(self.kind(message.kind)))
+
     # The steps of a secure sum
 
     def step(self, message: Message) -> Payload:

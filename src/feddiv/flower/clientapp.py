@@ -13,6 +13,7 @@ from feddiv.core.import_path import path_of
 from feddiv.flower.records import problem_records
 from feddiv.flower.site import Site, say
 from feddiv.flower.site_data import AppData, OwnData, Part, SiteData
+from feddiv.flower.site_privacy import Needed
 from feddiv.methods.contract import Method
 
 KEYS = (
@@ -23,6 +24,8 @@ KEYS = (
     "allow-net",
     "allow-noise",
     "allow-method",
+    "need-privacy",
+    "largest-epsilon",
 )
 
 SitePath = str | Path | Callable[[Context], str | Path]
@@ -57,7 +60,8 @@ def client_app(
         holdings = AppData(lambda: data(context), train_transform, place)
         methods = _allowed(context.node_config, "allow-method")
         methods += () if method is None else (path_of(method),)
-        return Site(folder, holdings, net=model, methods=methods)
+        needed = Needed.of(context.node_config)
+        return Site(folder, holdings, net=model, methods=methods, privacy=needed)
 
     return app_of(site)
 
@@ -111,6 +115,7 @@ def site_of(node: Mapping[str, Any], run: Mapping[str, Any]) -> Site:
         nets=_allowed(node, "allow-net"),
         noises=_allowed(node, "allow-noise"),
         methods=_allowed(node, "allow-method"),
+        privacy=Needed.of(node),
     )
 
 

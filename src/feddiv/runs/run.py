@@ -25,6 +25,7 @@ from feddiv.runs.journal import Record
 from feddiv.runs.loop import Loop
 from feddiv.runs.model import model_hash
 from feddiv.runs.prepare import Prepared
+from feddiv.runs.privacy_summary import privacy_summary
 from feddiv.runs.recorder import Recorder
 from feddiv.runs.results import as_html, in_one_line
 from feddiv.runs.run_folder import RunFolder
@@ -130,6 +131,7 @@ def execute(
             recorder.seconds,
             model_hash(weights),
         )
+        summary |= privacy_summary(experiment.privacy, method, federation.facts, loop.cut.accounts)
         folder.finish(summary, ending.arrays)
         return Run(experiment, folder.path, summary, recorder.rounds, ending.arrays)
 
