@@ -5,7 +5,7 @@ import io
 import re
 import traceback
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,7 @@ class Site:
     nets: tuple[str, ...] = ()
     noises: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
-    privacy: Needed = Needed()
+    privacy: Needed = field(default_factory=Needed)
 
     def answer(self, records: RecordDict) -> RecordDict:
         """What the site says to a message; if it cannot do what is asked, why."""
