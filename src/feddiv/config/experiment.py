@@ -231,6 +231,7 @@ def _private(experiment: Experiment, note: Callable[[str], None]) -> Experiment:
             "evaluation.name=held_out: its counts would be uploaded without noise; with "
             "privacy.filter=dp take evaluation.name=central"
         )
+    _check_defences(experiment)
     options, set_now = method.model_dump(), flat(method.model_dump())
     for key, usual, instead in method.private.get(privacy.filter, ()):
         if key in set_now and set_now[key] == usual:
@@ -252,6 +253,26 @@ def _private(experiment: Experiment, note: Callable[[str], None]) -> Experiment:
             "filter hides"
         )
     return experiment
+
+
+def _check_defences(experiment: Experiment) -> None:
+    """Refuse defences that look at what single clients say of what a private filter hides."""
+    chosen, robust = experiment.privacy.filter, experiment.robust
+    if robust.filter != "sum":
+        raise UserError(
+            f"robust.filter={robust.filter}: compares single clients' filters; with "
+            f"privacy.filter={chosen} take robust.filter=sum"
+        )
+    if robust.weights == "krum" and chosen == "sum_only":
+        raise UserError(
+            "robust.weights=krum: picks single clients' models; with privacy.filter=sum_only take "
+            "another"
+        )
+    if experiment.federation.largest_site is not None:
+        raise UserError(
+            "federation.largest_site: scales what single clients say of their labels, which "
+            f"privacy.filter={chosen} hides; leave it out"
+        )
 
 
 def _spelt(value: object) -> str:

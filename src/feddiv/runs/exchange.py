@@ -101,6 +101,7 @@ class Exchanger:
         suspicious: bool,
     ) -> tuple[ServerPart, CheckedReplies]:
         """The exchange without those who are blamed for what it came to before."""
+        again = blamed is not None and self.privacy.filter != "none"
         facts, blamed = self.federation.facts, blamed or {}
         asked = tuple(client for client in exchange.clients if client not in blamed)
         # Clients work here: each visit is made when `merge` takes its reply.
@@ -110,7 +111,7 @@ class Exchanger:
             replace(exchange, clients=asked),
             kind,
             # A mask hides one answer only: what is asked again is another question.
-            rng.within(AGAIN) if blamed and self.privacy.filter != "none" else rng,
+            rng.within(AGAIN) if again else rng,
             self.privacy,
             self._lines.append,
         )
