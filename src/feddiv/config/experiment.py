@@ -1,6 +1,6 @@
 """The experiment: one typed, immutable value, and what makes it valid."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from feddiv.config.mistakes import one_line
+from feddiv.config.private_filter import with_private_filter
 from feddiv.config.section_classes import section_class
 from feddiv.config.sections import (
     Central,
@@ -45,6 +46,7 @@ from feddiv.methods.registry import (
 from feddiv.nets import ModelOptions
 from feddiv.nets.compute import Device, Precision
 from feddiv.nets.net_options import check_net_name
+from feddiv.privacy.options import PrivacyOptions
 
 
 def _by_name(section: str) -> BeforeValidator:
@@ -103,6 +105,7 @@ class Experiment(Options):
     federation: Annotated[SerializeAsAny[FederationOptions], _by_name("federation")] = Local()
     robust: RobustOptions = RobustOptions()
     checkpoint: CheckpointOptions = CheckpointOptions()
+    privacy: PrivacyOptions = PrivacyOptions()
     device: Device = "auto"  # auto takes a GPU where there is one
     precision: Precision = "fp32"  # bf16: convolutions and matrix products in bfloat16
     compile: bool = False  # the net, with torch.compile
@@ -170,8 +173,13 @@ class NoRoundLeft(UserError):
     """Warm-up takes all rounds."""
 
 
-def validated(tree: Mapping[str, Any]) -> Experiment:
-    """A tree of plain values as an experiment, or one line that says what is wrong with it."""
+def validated(
+    tree: Mapping[str, Any], note: Callable[[str], None] = lambda line: None
+) -> Experiment:
+    """A tree of plain values as an experiment, or one line that says what is wrong with it.
+
+    `note` gets a line for every option that a private filter changes.
+    """
     tree = method_spelt_out(tree)
     try:
         experiment = Experiment.model_validate(tree)
@@ -179,6 +187,7 @@ def validated(tree: Mapping[str, Any]) -> Experiment:
         raise UserError(one_line(error, tree, Experiment)) from None
     find_source(experiment.data.source)
     check_net_name(experiment.model.name)
+    experiment = with_private_filter(experiment, note)
     budget, method = experiment.budget, experiment.build_method()
     if method.without_warmup is not None and not budget.warmup_iterations:
         raise NoWarmup(

@@ -84,7 +84,7 @@ def load_experiment(
         else:
             put(tree, key, value)
     try:
-        experiment = validated(tree)
+        experiment = validated(tree, note)
     except NoRoundLeft as problem:
         shipped = isinstance(source, str) and source in preset_names()
         if not shipped or "rounds" not in settings or "warmup.iterations" in settings:

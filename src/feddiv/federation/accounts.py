@@ -8,13 +8,18 @@ whatever it sends and however often. A row is as long as the entry: less than a 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from feddiv.core.arrays import Array
 from feddiv.federation.reply_check import Refused
-from feddiv.methods.contract import Kind, Reply
+from feddiv.methods.contract import Kind, Payload, Reply
+
+# Before the name of an entry: its sum over clients where that is all that is known, the sizes of
+# the clients in it, and how often each client has uploaded it with noise.
+SUM, SIZES, UPLOADS = "sum of ", "sizes in ", "uploads of "
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,8 @@ class Accounts:
 
     def opened(self, kind: Kind) -> Accounts:
         """A copy to enter the replies of one exchange in: the exchange may be given up."""
-        changing = {name for name, entry in kind.reply.items() if entry.pooled == "change"}
+        pooled = [name for name, entry in kind.reply.items() if entry.pooled]
+        changing = {f"{row}{name}" for name in pooled for row in ("", SUM, SIZES, UPLOADS)}
         return Accounts(
             {name: rows.copy() if name in changing else rows for name, rows in self.totals.items()}
         )
@@ -51,6 +57,47 @@ class Accounts:
             return np.zeros(shape)
         row: Array = rows[client]
         return row.reshape(shape)
+
+    def enter_sum(self, sums: Payload, kind: Kind, sizes: Mapping[int, int]) -> None:
+        """Add what clients of these sizes have said together, or refuse it.
+
+        What each one said is not known, so the total over all who ever said something is checked;
+        not where some may have nothing to say.
+        """
+        for name, value in sums.items():
+            entry, total, samples = kind.reply[name], value, sum(sizes.values())
+            if entry.pooled == "change":
+                for client, size in sizes.items():
+                    self._rows(SIZES + name, client, 1)[client] = size
+                samples = int(self.totals[SIZES + name].sum())
+                row = self._rows(SUM + name, 0, value.size)
+                row[0] += value.reshape(-1)
+                total = row[0].reshape(value.shape)
+            checked = entry.impossible is not None and not entry.optional
+            if checked and entry.impossible and (why := entry.impossible(total, samples)):
+                raise Refused(f"{name}: {why}")
+
+    def sum_of(self, name: str) -> Array:
+        """What all clients have said of an entry, flat; empty where nobody said anything."""
+        rows = self.totals.get(name)
+        return np.zeros(0) if rows is None else np.asarray(rows.sum(axis=0))
+
+    def clients_in(self, name: str) -> list[int]:
+        """Those who have said something of an entry."""
+        rows = self.totals.get(name)
+        return [] if rows is None else np.nonzero(rows.any(axis=1))[0].tolist()
+
+    def count_upload(self, name: str, client: int) -> None:
+        """One noisy upload more of an entry."""
+        self._rows(UPLOADS + name, client, 1)[client] += 1
+
+    def uploads(self) -> dict[str, int]:
+        """How many noisy uploads of each entry the client has made that made most."""
+        return {
+            name.removeprefix(UPLOADS): int(rows.max())
+            for name, rows in self.totals.items()
+            if name.startswith(UPLOADS)
+        }
 
     def _rows(self, name: str, client: int, size: int) -> Array:
         """The rows of an entry, enough of them for this client."""

@@ -15,8 +15,10 @@ import torch
 from feddiv.core.arrays import StateDict
 from feddiv.core.files import Unreadable, load_tensors, save_tensors, tensors_hash
 from feddiv.core.trees import NotATree, Tensors, assemble, dismantle, pack_parts, unpack_parts
+from feddiv.privacy.noise import NoiseMemory
 
 ARENA, PLACES = "arena", "places"
+NOISE = "noise of uploads"
 NAME = re.compile(r"[^./\\\0][^/\\\0]*\.safetensors")
 CHECKSUM = 16  # hex digits of it in the name of a file
 
@@ -53,14 +55,21 @@ class MemoryRecords:
     def __init__(self, kind: Any, folder: Path | None) -> None:
         self.kind, self.folder = kind, folder
 
-    def write(self, memory: object, visit: str) -> bytes:
-        """The record of a memory; its file, if any, is named after the visit and its checksum."""
+    def write(self, memory: object, visit: str, noise: NoiseMemory | None = None) -> bytes:
+        """The record of a memory; its file, if any, is named after the visit and its checksum.
+
+        `noise` is what the client remembers beside the method's memory, where it adds noise.
+        """
         tree, tensors = dismantle(memory)
         nets = {name: tensors.pop(name) for name in _net_names(tree) if name in tensors}
         file = ""
         if nets and self.folder is not None:
             file = ModelFiles(self.folder).put(visit, nets)
-        return pack_parts({"tree": tree, "file": file}, tensors if file else {**tensors, **nets})
+        content = {"tree": tree, "file": file}
+        if noise is not None:
+            content[NOISE], drawn = dismantle(noise, NOISE)
+            tensors |= drawn
+        return pack_parts(content, tensors if file else {**tensors, **nets})
 
     def read(self, record: bytes | None) -> Any:
         """The memory of a record; None at a client's first visit."""
@@ -72,6 +81,14 @@ class MemoryRecords:
             tensors |= ModelFiles(self.folder).get(content["file"])
         return assemble(self.kind, content["tree"], tensors)
 
+    def noise(self, record: bytes | None) -> NoiseMemory:
+        """What a record says of the noise that the client added."""
+        if record is None:
+            return NoiseMemory()
+        content, tensors = _content(record)
+        kept = content.get(NOISE)
+        return NoiseMemory() if kept is None else assemble(NoiseMemory, kept, tensors)
+
     def file_of(self, record: bytes) -> str:
         """The file that a record refers to, or an empty text."""
         file: str = _content(record)[0]["file"]
@@ -81,7 +98,7 @@ class MemoryRecords:
 def _content(record: bytes) -> tuple[dict[str, Any], Tensors]:
     """A record's tree and file, which may be of somebody else's checkpoint, and its arrays."""
     content, tensors = unpack_parts(record)
-    if not isinstance(content, dict) or content.keys() != {"tree", "file"}:
+    if not isinstance(content, dict) or content.keys() - {NOISE} != {"tree", "file"}:
         raise NotATree("not a record of a memory")
     if content["file"] != "":
         plain_name(content["file"])

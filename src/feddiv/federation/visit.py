@@ -4,8 +4,9 @@ from typing import Any
 
 from feddiv.core.randomness import Streams
 from feddiv.federation.client_memory import MemoryRecords
+from feddiv.federation.private_visit import Own, Protection, is_step, methods_own
 from feddiv.federation.workspace import Workspace
-from feddiv.methods.contract import Message, Visit
+from feddiv.methods.contract import Message, Reply, Visit
 from feddiv.methods.held_out_counts import KIND, examined
 
 
@@ -15,12 +16,25 @@ def make_visit(
     message: Message,
     record: bytes | None,
     rng: Streams,
+    own: Own | None = None,
 ) -> Visit[Any]:
-    """One visit to the client of `rng`; its memory comes and goes as a record."""
-    client = workspace.client(rng.client)
+    """One visit to the client of `rng`; its memory comes and goes as a record.
+
+    `own` is what a real site has for a private filter, and no server knows.
+    """
+    client, protection = workspace.client(rng.client), Protection(workspace, rng, own)
+    if is_step(message):
+        return Visit(Reply(client.id, len(client), payload=protection.step(message)), b"")
+    received = methods_own(message) if protection.active else message
+    noise = None
     if message.kind == KIND:
-        reply, diary = examined(workspace.method, client, records.read(record), message)
+        reply, diary = examined(workspace.method, client, records.read(record), received)
+    else:
+        visit = workspace.method.visit(client, records.read(record), received, rng)
+        reply, diary = visit.reply, visit.diary
+    if protection.active:
+        reply, noise = protection.protected(reply, message, lambda: records.noise(record))
+    if message.kind == KIND:
         return Visit(reply, b"", diary)  # its memory stays as it was: nothing to send back
-    visit = workspace.method.visit(client, records.read(record), message, rng)
     name = f"{rng.client:06d}-{rng.round:06d}-{rng.exchange:04d}"
-    return Visit(visit.reply, records.write(visit.memory, name), visit.diary)
+    return Visit(reply, records.write(visit.memory, name, noise), diary)

@@ -19,6 +19,7 @@ from feddiv.nets import ModelOptions
 from feddiv.nets.build import build_net
 from feddiv.nets.compute import Precision, find_device, set_up
 from feddiv.nets.net import Build
+from feddiv.privacy.options import PrivacyOptions
 
 FEW = 8  # samples that show whether a model is of any use
 
@@ -37,11 +38,13 @@ class Workspace:
         precision: Precision = "fp32",
         compiled: bool = False,
         factory: Callable[[], nn.Module] | None = None,
+        privacy: PrivacyOptions | None = None,
     ) -> None:
         self.device = device or torch.device("cpu")
         self.method, self.draw, self.model = method, draw, model
         self.dataset = dataset.on(self.device)
         self.precision, self.compiled = precision, compiled
+        self.privacy = privacy or PrivacyOptions()
         self.transform = dataset.transform
         # A net that the caller brings knows its own shape.
         self._build: Build | None = None if factory is None else lambda shape, classes: factory()
@@ -65,6 +68,7 @@ class Workspace:
             precision=experiment.precision,
             compiled=experiment.compile,
             factory=net,
+            privacy=experiment.privacy,
         )
 
     def make_model(self, name: str, rng: Streams) -> StateDict:

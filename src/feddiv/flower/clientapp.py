@@ -16,6 +16,7 @@ from feddiv.flower.site import Site, say
 from feddiv.flower.site_data import AppData, OwnData, Part, SiteData
 from feddiv.flower.site_limits import KEYS as LIMITS
 from feddiv.flower.site_limits import SiteLimits
+from feddiv.flower.site_privacy import Needed
 from feddiv.methods.contract import Method
 
 KEYS = (
@@ -27,6 +28,8 @@ KEYS = (
     "allow-noise",
     "allow-method",
     *LIMITS,
+    "need-privacy",
+    "largest-epsilon",
 )
 
 SitePath = str | Path | Callable[[Context], str | Path]
@@ -61,8 +64,8 @@ def client_app(
         holdings = AppData(lambda: data(context), train_transform, place)
         methods = _allowed(context.node_config, "allow-method")
         methods += () if method is None else (path_of(method),)
-        limits = SiteLimits.of(context.node_config)
-        return Site(folder, holdings, net=model, methods=methods, limits=limits)
+        limits, needed = SiteLimits.of(context.node_config), Needed.of(context.node_config)
+        return Site(folder, holdings, net=model, methods=methods, limits=limits, privacy=needed)
 
     return app_of(site)
 
@@ -117,6 +120,7 @@ def site_of(node: Mapping[str, Any], run: Mapping[str, Any]) -> Site:
         noises=_allowed(node, "allow-noise"),
         methods=_allowed(node, "allow-method"),
         limits=SiteLimits.of(node),
+        privacy=Needed.of(node),
     )
 
 

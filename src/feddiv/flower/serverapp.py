@@ -23,6 +23,7 @@ from feddiv.flower.grid_federation import FlowerFederation
 from feddiv.report.picture import save_picture
 from feddiv.runs.journal import Record
 from feddiv.runs.prepare import Prepared
+from feddiv.runs.privacy_summary import privacy_lines
 from feddiv.runs.run import Carrier, Run
 from feddiv.runs.run_folder import RunFolder
 from feddiv.runs.start_and_resume import Watcher, resume_experiment, run_experiment
@@ -197,4 +198,8 @@ def closing_lines(run: Run) -> list[str]:
     accuracy = f"{measure.replace('_', ' ')} {summary[f'last_{measure}']:.1%}"
     flagged = summary["flagged"]
     share = "" if flagged is None else f", {flagged:.1%} of the labels look wrong"
-    return [f"finished: {accuracy}{share}", f"written to {run.folder}"]
+    return [
+        f"finished: {accuracy}{share}",
+        *privacy_lines(summary),
+        f"written to {run.folder}",
+    ]

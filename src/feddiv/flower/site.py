@@ -6,7 +6,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from feddiv.core.terminal import LINE, shown
 from feddiv.data.classes import UnknownClass
 from feddiv.data.noise.own_noise import import_paths
 from feddiv.federation.client_memory import MemoryRecords
+from feddiv.federation.private_visit import Protection
 from feddiv.federation.reply_check import Refused
 from feddiv.federation.visit import make_visit
 from feddiv.federation.workspace import Workspace
@@ -39,6 +40,7 @@ from feddiv.flower.records import (
 )
 from feddiv.flower.site_data import Held, SiteData
 from feddiv.flower.site_limits import SiteLimits
+from feddiv.flower.site_privacy import Needed, SitePrivacy
 from feddiv.methods.contract import Assessment, Message, Reply
 from feddiv.presets import toml_tree
 
@@ -57,7 +59,8 @@ class Site:
     `net` builds the net of somebody's own Flower app; otherwise the run's `model.name` says it.
     Code that the server names is run only if the site has allowed it: a net from a module if it is
     among `nets`, a method if it is among `methods`, noise, which a trial draws, if it is among
-    `noises`. `limits` are what it does for a server at most.
+    `noises`. `limits` are what it does for a server at most, `privacy` is what a run has to have
+    before the site takes part.
     """
 
     folder: Path
@@ -67,6 +70,7 @@ class Site:
     noises: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     limits: SiteLimits = field(default_factory=SiteLimits)
+    privacy: Needed = field(default_factory=Needed)
 
     def answer(self, records: RecordDict) -> RecordDict:
         """What the site says to a message; if it cannot do what is asked, why."""
@@ -114,9 +118,17 @@ class Site:
             if len(client.held_out):
                 opinions.append(workspace.method.assess_held_out(client, remembered, message))
             folders = (memory.folder, self.folder)  # the newest run's is the one to look at
-            return reply_records(address, _audited(folders, loaded, opinions))
+            audit = _audited(folders, loaded, opinions)
+            if experiment.privacy.filter != "none":  # counts tell how much of it is noise
+                audit = replace(audit, metrics={})
+            return reply_records(address, audit)
         rng = Streams(experiment.seed, address.round, address.exchange, loaded.client, address.part)
-        visit = make_visit(workspace, memory.records, message, record, rng)
+        own = SitePrivacy(
+            experiment.privacy, self.folder, memory.folder, address.run, known(address.version)
+        )
+        if Protection(workspace, rng).binds(message):
+            own.promise(message, task.start)
+        visit = make_visit(workspace, memory.records, message, record, rng, own.own())
         if visit.memory:
             memory.write(address.version, visit.memory, task.start, task.keep)
         return reply_records(address, visit.reply)
@@ -153,6 +165,7 @@ class Site:
                 )
         self._check_method(tree.get("method"))  # the same
         experiment = validated({**tree, "against": ()})  # a site runs one method
+        self.privacy.check(experiment.privacy)
         name = experiment.model.name
         if self.net is None and is_import_path(name) and name not in self.nets:
             raise UserError(
@@ -214,9 +227,14 @@ class SiteMemory:
                 file.unlink(missing_ok=True)
 
     def _file(self, version: str) -> Path:
-        if not VERSION.fullmatch(version):
-            raise UserError(f"version {version!r} is no version of a memory")
-        return self.folder / f"{version}{MEMORY}"
+        return self.folder / f"{known(version)}{MEMORY}"
+
+
+def known(version: str) -> str:
+    """The name of a visit, if it is one: it becomes part of a file's name."""
+    if not VERSION.fullmatch(version):
+        raise UserError(f"version {version!r} is no version of a memory")
+    return version
 
 
 def _audited(folders: Collection[Path], loaded: Held, opinions: list[Assessment]) -> Reply:

@@ -32,8 +32,13 @@ Nets = Mapping[str, Module]
 
 
 class MethodOptions(Options):
-    """Base of a method's options: which method, and which named set of its options."""
+    """Base of a method's options: which method, and which named set of its options.
 
+    `private` names, for a value of privacy.filter, options whose usual value does not go with it,
+    and what is taken instead: (dotted key, usual value, value instead).
+    """
+
+    private: ClassVar[Mapping[str, tuple[tuple[str, Any, Any], ...]]] = {}
     name: str
     variant: str = "default"
 
@@ -243,7 +248,10 @@ class Declared:
     An entry is `pooled` if the server uses nothing of it but the sum over clients: a reply brings
     the client's own total, or how it changed since the last reply that was taken. `impossible` says
     why a client of n samples cannot have such a value (of a change: such a total); an empty text
-    means that it can.
+    means that it can. `sensitivity` is how far (L2) a client's total moves at most if one of its
+    samples is another one, all that it received being the same; None where nobody has shown a
+    bound. `nearest` is the possible sum of clients with so many samples that is nearest to a noisy
+    one.
     """
 
     shape: tuple[int | None, ...]
@@ -253,6 +261,8 @@ class Declared:
     metric: bool = False  # one of the reply's metrics; else it belongs in the payload
     pooled: Literal["", "total", "change"] = ""
     impossible: Callable[[Array, int], str] | None = None
+    sensitivity: float | None = None
+    nearest: Callable[[Array, int], Array] | None = None
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def counts_kind(facts: Facts, most: int) -> Kind:
 
     `most` is how many samples a client can have kept out, by what the server knows of it.
     """
-    counts = Declared((len(facts.classes),), low=0.0, high=float(most))
+    counts = Declared((len(facts.classes),), low=0.0, high=float(most), pooled="total")
     optional = replace(counts, optional=True)
     reply = {
         "held_out": counts,

@@ -1,8 +1,8 @@
 """How good the global model is: on test samples at the server, or on what clients keep out."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,12 +14,12 @@ from feddiv.core.interrupts import allowed
 from feddiv.core.randomness import Streams
 from feddiv.data import samples_to_test
 from feddiv.data.draw.held_out import most_held_out
-from feddiv.federation.federation import Absence, Federation
-from feddiv.federation.reply_check import Refused, check_reply
-from feddiv.federation.traffic import message_bytes, reply_bytes
+from feddiv.federation.carriage import Note
+from feddiv.federation.carrying import carriage_of
+from feddiv.federation.federation import Federation
 from feddiv.federation.workspace import Workspace
 from feddiv.learning.score import log_softmax
-from feddiv.methods.contract import Client, Diary, Method
+from feddiv.methods.contract import Client, Diary, Method, Reply
 from feddiv.methods.held_out_counts import (
     BELIEVED_FROM,
     KIND,
@@ -27,10 +27,13 @@ from feddiv.methods.held_out_counts import (
     counts_kind,
     examination,
 )
+from feddiv.privacy.options import PrivacyOptions
+from feddiv.privacy.sum_server import NoSum
+from feddiv.runs.held_out_answers import Answers, without_opinion
 from feddiv.runs.prepare import Prepared
 
-Note = Callable[[dict[str, Any]], None]
 SERVER = -1  # as a client's number
+ATTEMPTS = 3  # at a secure sum of counts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +162,7 @@ class HeldOutEvaluation(Evaluation):
     )
     share: float
     largest_site: int | None = None  # samples that a client counts for at most
+    privacy: PrivacyOptions = field(default_factory=PrivacyOptions)
 
     def measure(
         self,
@@ -168,26 +172,40 @@ class HeldOutEvaluation(Evaluation):
         rng: Streams,
         note: Note = lambda line: None,
     ) -> Diary:
-        """Ask all clients for their counts and add them up."""
+        """Ask all clients for their counts and add them up, or for the sum of their counts."""
         facts = federation.facts
         exchange = examination(method, state, facts)
-        total, up, down = Examined(self.classes), 0, 0
-        for visit in federation.visits(exchange, rng):
-            if isinstance(visit, Absence):
-                note({"client": visit.client, "kind": KIND, "missing": visit.reason})
-                continue
-            reply = visit.reply
-            up, down = up + reply_bytes(reply), down + message_bytes(exchange.message)
+        each = {client: most_held_out(size, self.share) for client, size in facts.sizes.items()}
+        for attempt in range(ATTEMPTS):
+            here = rng.within(f"attempt {attempt}") if attempt else rng
+            kind = counts_kind(facts, max(each.values()))
+            carriage = carriage_of(method, federation, exchange, kind, here, self.privacy, note)
+            answers = Answers(federation, carriage, each, note)
+            total = Examined(self.classes)
             try:
-                size = facts.sizes[reply.client]
-                most = most_held_out(size, self.share)
-                check_reply(reply, counts_kind(facts, most), exchange.message, size)
-                counted = size if self.largest_site is None else min(size, self.largest_site)
-                total.add(reply, visit.diary, most, counted / size)
-            except (Refused, ValueError) as reason:
-                why = federation.refuse(reply.client, str(reason))
-                note({"client": reply.client, "kind": KIND, "refused": why})
-        return {**self.of(total), "examination_bytes_up": up, "examination_bytes_down": down}
+                for reply in carriage.merged(answers, None):
+                    if self.privacy.filter == "sum_only":
+                        summed = without_opinion(reply)
+                        total.add(summed, answers.diaries[reply.client], sum(each.values()))
+                    else:
+                        self._add(total, reply, answers)
+                break
+            except (NoSum, ValueError) as reason:  # counts of a sum contradict each other
+                note({"kind": KIND, "no_sum": str(reason)})
+        return {
+            **self.of(total),
+            "examination_bytes_up": answers.bytes_up + carriage.bytes_up,
+            "examination_bytes_down": answers.bytes_down + carriage.bytes_down,
+        }
+
+    def _add(self, total: Examined, reply: Reply, answers: Answers) -> None:
+        try:
+            size = answers.federation.facts.sizes[reply.client]
+            counted = size if self.largest_site is None else min(size, self.largest_site)
+            diary, most = answers.diaries[reply.client], answers.most[reply.client]
+            total.add(reply, diary, most, counted / size)
+        except ValueError as reason:
+            answers.refused(reply.client, str(reason))
 
     def of(self, total: Examined) -> Diary:
         """The measures of all clients' counts; balanced and per class by given labels."""
@@ -213,9 +231,12 @@ def evaluation_of(prepared: Prepared) -> Evaluation:
     options, dataset = prepared.experiment.evaluation, prepared.dataset
     classes, every = len(dataset.classes), options.every
     if isinstance(options, HeldOut):
-        largest = prepared.experiment.federation.largest_site
         return HeldOutEvaluation(
-            classes=classes, every=every, share=options.share, largest_site=largest
+            classes=classes,
+            every=every,
+            share=options.share,
+            largest_site=prepared.experiment.federation.largest_site,
+            privacy=prepared.experiment.privacy,
         )
     labels = dataset.test.labels.cpu().numpy()
     if prepared.doubtful_test:

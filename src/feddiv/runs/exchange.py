@@ -9,11 +9,15 @@ from feddiv.core.randomness import Streams
 from feddiv.defence.defence import FAR_OUT, STANDS_OUT, Defence, standing_out, usual_norm
 from feddiv.defence.replies import DefendedReplies
 from feddiv.federation.accounts import Accounts
+from feddiv.federation.carrying import carriage_of
 from feddiv.federation.federation import Federation
 from feddiv.methods.common import LARGEST_NORM
 from feddiv.methods.contract import Exchange, Kind, Method, declared_kind
+from feddiv.privacy.options import PrivacyOptions
 from feddiv.runs.journal import Record
 from feddiv.runs.replies import CheckedReplies
+
+AGAIN = "attempt 99"  # no turn is begun so often
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Exchanger:
     method: Method[Any, Any]
     federation: Federation
     defence: Defence
+    privacy: PrivacyOptions
     record: Callable[[Record], None]
     _lines: list[Record] = field(default_factory=list)
 
@@ -96,16 +101,27 @@ class Exchanger:
         suspicious: bool,
     ) -> tuple[ServerPart, CheckedReplies]:
         """The exchange without those who are blamed for what it came to before."""
+        again = blamed is not None and self.privacy.filter != "none"
         facts, blamed = self.federation.facts, blamed or {}
         asked = tuple(client for client in exchange.clients if client not in blamed)
         # Clients work here: each visit is made when `merge` takes its reply.
-        visits = self.federation.visits(replace(exchange, clients=asked), rng)
+        carriage = carriage_of(
+            self.method,
+            self.federation,
+            replace(exchange, clients=asked),
+            kind,
+            # A mask hides one answer only: what is asked again is another question.
+            rng.within(AGAIN) if again else rng,
+            self.privacy,
+            self._lines.append,
+        )
+        visits = carriage.visits()
         accounts = None if before.accounts is None else before.accounts.opened(kind)
         whole = set(kind.models) == self.method.weights(before.state).keys()
         replies = CheckedReplies(
             self.federation,
-            exchange,
-            kind,
+            replace(carriage.exchange, clients=exchange.clients),
+            carriage.kind,
             visits,
             self._lines.append,
             accounts,
@@ -114,7 +130,7 @@ class Exchanger:
             blamed=blamed,
         )
         defended = DefendedReplies(
-            replies,
+            carriage.merged(replies, accounts),
             self.defence,
             exchange,
             kind,
@@ -124,6 +140,8 @@ class Exchanger:
             accounts=accounts,
         )
         state = self.method.merge(before.state, exchange, defended)
+        replies.bytes_up += carriage.bytes_up
+        replies.bytes_down += carriage.bytes_down
         norms = self.defence.recent(before.norms, replies.norms.values())
         return ServerPart(state, accounts, norms), replies
 

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from feddiv.core.arrays import Weights
-from feddiv.core.errors import Diverged, UserError
+from feddiv.core.errors import Diverged, TooFew, UserError
 from feddiv.core.randomness import Streams
 from feddiv.defence.defence import Defence
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.federation import Federation
 from feddiv.methods.contract import Facts, Method, Moment
+from feddiv.privacy.options import PrivacyOptions
+from feddiv.privacy.sum_server import NoSum
 from feddiv.runs.evaluate import Evaluation
 from feddiv.runs.exchange import Exchanger, ServerPart
 from feddiv.runs.journal import Record, round_line
@@ -66,6 +68,7 @@ class Loop:
         rng: Streams,
         *,
         defence: Defence | None = None,
+        privacy: PrivacyOptions | None = None,
         start: Cut | None = None,
         on_client: Callable[[Record], None],
         on_round: Callable[[Record, Weights], None],
@@ -77,7 +80,7 @@ class Loop:
             evaluation,
             rng,
         )
-        self.defence = defence or Defence()
+        self.defence, self.privacy = defence or Defence(), privacy or PrivacyOptions()
         self.on_client, self.on_round, self.on_cut = on_client, on_round, on_cut
         if start is None:
             facts: Facts = self.defence.facts(federation.facts)
@@ -90,6 +93,7 @@ class Loop:
         # that was written then would not fit together.
         self.consistent = True
         self._refusals: list[Refusal] = []  # of the turn that is under way
+        self._no_sum = ""  # why a secure sum of it was given up
 
     @property
     def state(self) -> Any:
@@ -109,7 +113,7 @@ class Loop:
     def take(self, turn: Turn, *, last: bool = False) -> None:
         """One turn: exchanges until the method says it is over, then evaluation and record."""
         self._welcome()
-        self._refusals = []
+        self._refusals, self._no_sum = [], ""
         start, mark = self.cut, self.federation.mark()
         over, failures = False, 0
         while not over:
@@ -154,6 +158,8 @@ class Loop:
     def _unusable(self, turn: Turn) -> Exception:
         """Why a turn brought nothing; numbers that are not finite mean steps that are too large."""
         refusals = self._refusals
+        if self._no_sum:
+            return TooFew(f"turn {turn.number}: no secure sum could be made: {self._no_sum}")
         if not refusals:
             return Diverged(f"no reply of turn {turn.number} could be used; clients.jsonl says why")
         first, others = refusals[0], len(refusals) - 1
@@ -208,18 +214,27 @@ class Loop:
         if exchange is None:
             return False
         exchanger = Exchanger(
-            self.method, self.federation, self.defence, lambda line: self._note(turn, line)
+            self.method,
+            self.federation,
+            self.defence,
+            self.privacy,
+            lambda line: self._note(turn, line),
         )
         before = ServerPart(cut.state, cut.accounts, cut.norms)
-        after, replies = exchanger.make(exchange, before, rng)
+        try:
+            after, replies = exchanger.make(exchange, before, rng)
+            tally = replies.tally
+            self._refusals += replies.refusals
+        except NoSum as reason:  # as if nobody had answered
+            self._note(turn, {"kind": exchange.message.kind, "no_sum": str(reason)})
+            after, tally, self._no_sum = before, Tally(missing=exchange.clients), str(reason)
         seconds = cut.seconds + time.perf_counter() - started
         self.consistent = False
         self.federation.commit()
-        self._refusals += replies.refusals
         self.cut = replace(
             cut,
             state=after.state,
-            tallies=(*cut.tallies, replies.tally),
+            tallies=(*cut.tallies, tally),
             seconds=seconds,
             accounts=after.accounts,
             norms=after.norms,

@@ -12,6 +12,7 @@ import numpy as np
 from feddiv.config.experiment import rival_titles, title
 from feddiv.config.sections import HeldOut
 from feddiv.core.terminal import duration, shown
+from feddiv.runs.privacy_summary import privacy_lines
 from feddiv.runs.run_folder import PICTURE
 
 if TYPE_CHECKING:
@@ -53,7 +54,10 @@ class Results:
                 "method", "last ten", "best", "last", *believed, "filter F1", "flagged", "time",
             ),
             rows=tuple((name, *_cells(each, believed)) for name, each in titled(run).items()),
-            notes=HELD_OUT if held_out else DOUBTFUL if believed else CENTRAL,
+            notes=(
+                *(HELD_OUT if held_out else DOUBTFUL if believed else CENTRAL),
+                *privacy_lines(run.summary),
+            ),
         )  # fmt: skip
 
 

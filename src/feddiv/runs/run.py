@@ -27,6 +27,7 @@ from feddiv.runs.journal import Record
 from feddiv.runs.loop import Loop
 from feddiv.runs.model import model_hash
 from feddiv.runs.prepare import Prepared
+from feddiv.runs.privacy_summary import privacy_summary
 from feddiv.runs.recorder import Recorder
 from feddiv.runs.results import as_html, in_one_line
 from feddiv.runs.run_folder import RunFolder
@@ -106,6 +107,7 @@ def execute(
             evaluation_of(prepared),
             Streams(experiment.seed),
             defence=Defence(experiment.robust, experiment.federation.largest_site),
+            privacy=experiment.privacy,
             start=None if checkpoint is None else checkpoint.cut,
             on_client=recorder.client,
             on_round=recorder.round,
@@ -135,6 +137,7 @@ def execute(
             recorder.seconds,
             model_hash(weights),
         )
+        summary |= privacy_summary(experiment.privacy, method, federation.facts, loop.cut.accounts)
         folder.finish(summary, ending.arrays)
         return Run(experiment, folder.path, summary, recorder.rounds, ending.arrays)
 

@@ -5,6 +5,7 @@ a reply is read from it too. Everything is a total over a client's samples or a 
 nothing is per sample.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -22,6 +23,8 @@ from feddiv.methods.feddiv.second_opinion import TEMPERATURES, least_log_likelih
 TRAINS = ("warmup", "train")  # kinds whose replies bring a model
 LARGEST_CROSS_ENTROPY = 1e4  # of a model that is of any use: that label has odds of e^-10000
 Pooled = Literal["total", "change"]
+# One sample more in one bin and one less in another, or one probability vector for another.
+ONE_MOVES = math.sqrt(2.0)
 
 
 def openings(options: FedDivOptions) -> tuple[str, ...]:
@@ -69,7 +72,7 @@ def uploads(options: FedDivOptions, kind: str, *, by_trust: bool) -> tuple[str, 
 def kinds(options: FedDivOptions, facts: Facts, *, by_trust: bool) -> Mapping[str, Kind]:
     """Every kind of exchange, with shapes and bounds."""
     largest = float(max(facts.sizes.values()))
-    scope = Scope(options.filter, len(facts.classes), largest)
+    scope = Scope(options.filter, len(facts.classes), largest, options.relabel.persist)
     return {
         kind: Kind(
             reply={
@@ -90,6 +93,7 @@ class Scope:
     options: FilterOptions
     classes: int
     largest: float
+    persist: bool = False  # whether labels change for good
 
     @property
     def scores(self) -> tuple[float, float]:
@@ -98,10 +102,25 @@ class Scope:
             return 0.0, 1.0
         return score_range(self.options.score, self.classes) or (0.0, LARGEST_CROSS_ENTROPY)
 
+    @property
+    def each_by_itself(self) -> bool:
+        """Whether a sample's score follows from it and what was received, and always counts."""
+        options = self.options
+        own = options.scale == "minmax" or options.debias == "local" or self.persist
+        return options.count_equal and not (own or options.fits_local_scores)
+
 
 def _softmax(scope: Scope) -> Declared:
     most = scope.largest
-    return Declared((scope.classes,), -most, most, pooled="change", impossible=no_counts)
+    return Declared(
+        (scope.classes,),
+        -most,
+        most,
+        pooled="change",
+        impossible=no_counts,
+        sensitivity=ONE_MOVES,
+        nearest=nearest_counts,
+    )
 
 
 def _likelihood(scope: Scope) -> Declared:
@@ -133,7 +152,16 @@ def _histogram(scope: Scope) -> Declared:
     """As a mixture: some clients have none. With members=round the server forgets histograms."""
     most: float = scope.largest
     pooled: Pooled = "total" if scope.options.members == "round" else "change"
-    return Declared((BINS,), -most, most, optional=True, pooled=pooled, impossible=no_counts)
+    return Declared(
+        (BINS,),
+        -most,
+        most,
+        optional=True,
+        pooled=pooled,
+        impossible=no_counts,
+        sensitivity=ONE_MOVES if scope.each_by_itself else None,
+        nearest=nearest_counts,
+    )
 
 
 def _trusted(scope: Scope) -> Declared:
@@ -158,6 +186,17 @@ def no_counts(total: Array, samples: int) -> str:
     if abs(total.sum() - samples) > _slack(samples):
         return f"counts of {total.sum():g} samples at a client of {samples}"
     return ""
+
+
+def nearest_counts(total: Array, samples: int) -> Array:
+    """The counts of so many samples that are nearest to noisy ones: none below zero.
+
+    (Euclidean projection onto the simplex; Duchi et al., ICML 2008.)
+    """
+    ordered = np.sort(total)[::-1]
+    excess = (np.cumsum(ordered) - samples) / np.arange(1, len(ordered) + 1)
+    last = np.nonzero(ordered > excess)[0]
+    return np.maximum(total - excess[last[-1]], 0.0) if len(last) else np.zeros_like(total)
 
 
 def no_tally(total: Array, samples: int) -> str:

@@ -1,7 +1,7 @@
 """FedDiv's options and its named variants: the table of the method's description, as data."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -34,6 +34,17 @@ class VisitOptions(Options):
 class FedDivOptions(MethodOptions):
     """FedDiv's own options; the defaults are the variant `plus`."""
 
+    # Trusted labels are told of each client. What one sample changes in a tally or a likelihood is
+    # not bounded: p(clean) of every label depends on all labels of the client.
+    private: ClassVar[Mapping[str, tuple[tuple[str, Any, Any], ...]]] = {
+        "sum_only": (("weigh_by_trust", "iid", "never"),),
+        "dp": (
+            ("weigh_by_trust", "iid", "never"),
+            ("filter.second_opinion", "calibrated", True),
+            ("filter.starved_below", 0.1, 0.0),
+            ("filter.count_equal", False, True),
+        ),
+    }
     name: str = "feddiv"
     variant: str = "plus"
     filter: FilterOptions = FilterOptions()

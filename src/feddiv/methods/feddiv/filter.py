@@ -52,6 +52,8 @@ class FilterOptions(Options):
     second_opinion: bool | Literal["calibrated"] = "calibrated"
     # A class is starved if less than this, relative to the average, is kept; 0: no pardons.
     starved_below: float = Field(0.1, ge=0, le=1)
+    # Whether clients whose scores are all equal have a histogram too; a fit needs none of them.
+    count_equal: bool = False
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -71,6 +73,8 @@ class FilterOptions(Options):
                 "starved_below compares scores between clients: it needs scale=absolute and "
                 "score=bounded or log_odds; or set it to 0"
             )
+        if self.count_equal and (self.aggregate, self.scale) != ("histogram", "absolute"):
+            raise ValueError("count_equal is for aggregate=histogram and scale=absolute only")
         if (self.score, self.scale) != ("log_odds", "absolute"):
             for name in ("no_noise_rule", "second_opinion"):
                 if getattr(self, name):
@@ -147,9 +151,11 @@ class NoiseFilter:
     def summarise(self, scores: Array) -> Array | None:
         """What a client uploads of its scaled scores: 6 numbers, or a histogram of 64 counts.
 
-        None where there is nothing to learn from: fewer than two samples or all scores equal.
+        None where there is nothing to learn from: fewer than two samples or, but for
+        `count_equal`, all scores equal.
         """
-        if len(scores) < 2 or scores.min() == scores.max():
+        equal = scores.min() == scores.max() if len(scores) else True
+        if len(scores) < 2 or (equal and not self.options.count_equal):
             return None
         if self.options.aggregate == "histogram":
             low, high = self.bounds()
