@@ -37,10 +37,10 @@ TRIAL = {**SETTINGS, "clients.count": 2, "rounds": 2, "evaluation.every": 2}
 class Network:
     """A deployment whose sites act for the clients of a trial."""
 
-    def __init__(self, folder: Path, processes: Processes) -> None:
-        port, *self.ports = free_ports(4)
-        self.processes = processes
-        self.deployment: Deployment = init(folder / "net", SITES, address(f"127.0.0.1:{port}"))
+    def __init__(self, folder: Path, processes: Processes, sites: tuple[str, ...] = SITES) -> None:
+        port, *self.ports = free_ports(len(sites) + 2)
+        self.processes, self.sites = processes, sites
+        self.deployment: Deployment = init(folder / "net", sites, address(f"127.0.0.1:{port}"))
         server = self.deployment.server
         link = processes.start("superlink", [str(server / "superlink.sh")])
         processes.wait_until(
@@ -50,19 +50,19 @@ class Network:
             "does not listen",
         )
         processes.ask("register", [str(server / "register.sh")], LIMITS.answer)
-        self.nodes = [self.node(place) for place in range(len(SITES))]
-        self.wait(len(SITES))
+        self.nodes = [self.node(place) for place in range(len(sites))]
+        self.wait(len(sites))
 
     def node(self, place: int) -> Kept:
         """Start a site's SuperNode by its script, for a client of the draw instead of own data."""
-        site = self.deployment.site(SITES[place])
+        site = self.deployment.site(self.sites[place])
         script = (site / "supernode.sh").read_text()
         trial = script.replace("data-path='$DATA'", f"partition-id={place}")
         assert trial != script
         (site / "trial.sh").write_text(trial)
         (site / "trial.sh").chmod(0o700)
         more = {"FEDDIV_SITE_DATA": str(site), "FEDDIV_SITE_PORT": str(self.ports[place])}
-        return self.processes.start(SITES[place], [str(site / "trial.sh")], more)
+        return self.processes.start(self.sites[place], [str(site / "trial.sh")], more)
 
     def wait(self, count: int) -> None:
         deadline = time.monotonic() + LIMITS.connected
@@ -172,6 +172,18 @@ def descendants(pid: int) -> list[int]:
     except OSError:
         return []
     return [*found, *(deeper for child in found for deeper in descendants(child))]
+
+
+@pytest.mark.full
+def test_a_secure_sum_over_three_processes(tmp_path: Path) -> None:
+    private = {"clients__count": 3, "privacy__filter": "sum_only"}
+    with Processes(tmp_path / "logs", environment()) as processes:
+        network = Network(tmp_path, processes, (*SITES, "west"))
+        run = network.run("private", **private)
+        secret = network.deployment.site("west") / "site" / "secret"
+        assert secret.stat().st_mode & 0o077 == 0
+    assert run.summary["privacy"]["filter"] == "sum_only"
+    assert run.summary["model_hash"] == expected(tmp_path / "local", **private)
 
 
 @pytest.mark.full

@@ -181,11 +181,7 @@ def test_words_hold_bytes_and_numbers() -> None:
     assert as_bytes(as_words(data)) == data
     numbers = np.array([0, 1, 2**32, 2**64 - 1], np.uint64)
     assert (joined(halves(numbers)) == numbers).all()
-    assert (
-        not_words(np.array([0.5]))
-        and not_words(np.array([-1.0]))
-        and not_words(np.array([2.0**32]))
-    )
+    assert all(not_words(np.array([number])) for number in (0.5, -1.0, 2.0**32))
 
 
 def test_fixed_point_leaves_room_for_the_sum() -> None:

@@ -165,6 +165,29 @@ def test_a_reply_that_is_refused_is_a_dropout() -> None:
     assert any("not finite" in line.get("refused", "") for line in lines)
 
 
+def test_a_far_out_update_is_found_before_the_sum_is_told() -> None:
+    asked: list[tuple[str, int]] = []
+
+    def huge(exchange: Exchange, visit: Visit[Any]) -> Visit[Any]:
+        reply = visit.reply
+        asked.append((exchange.message.kind, len(exchange.clients)))
+        if exchange.message.kind != "train" or reply.client != 2:
+            return visit
+        weights = {"net": {k: v * 1e6 for k, v in reply.weights["net"].items()}}
+        return replace(visit, reply=replace(reply, weights=weights))
+
+    plain, _ = looped(PLAIN, huge)
+    asked.clear()
+    private, lines = looped(SUM, huge)
+    assert any("its update has norm" in line.get("refused", "") for line in lines)
+    # After two exchanges before the first filtered round six train, then the five others once
+    # more; only these five tell their sum.
+    steps = [each for each in asked if each[0] in ("train", "privacy shares")][12:]
+    told = [("privacy shares", 5)] * 5
+    assert steps[:16] == [("train", 6)] * 6 + [("train", 5)] * 5 + told
+    assert private.state.ledger.tally[0].sum() == plain.state.ledger.tally[0].sum()
+
+
 def run(out: Path, settings: dict[str, Any], workers: int = 0) -> feddiv.Run:
     return feddiv.run("quickstart", settings, out=out, workers=workers)
 

@@ -28,6 +28,8 @@ class Carriage:
     rng: Streams
     bytes_up: int = 0  # of messages and replies beside those of the exchange itself
     bytes_down: int = 0
+    # Called when all replies are in, before a secure sum of them is told; may raise to prevent it.
+    before_sum: Callable[[], None] = lambda: None
 
     def visits(self) -> Iterator[Visit[Any] | Absence]:
         """The clients' work; may change `exchange` before the first of them."""

@@ -245,6 +245,7 @@ class Summed:
             waiting = replace(reply, weights=weights, payload=self._blank(reply.payload))
         if waiting is None:
             return
+        self.exchange.before_sum()
         total = self.exchange.unmasked()
         if self.accounts is not None:
             try:

@@ -14,10 +14,12 @@ from feddiv.federation.federation import Federation
 from feddiv.methods.common import LARGEST_NORM
 from feddiv.methods.contract import Exchange, Kind, Method, declared_kind
 from feddiv.privacy.options import PrivacyOptions
+from feddiv.privacy.totals import pooled
 from feddiv.runs.journal import Record
 from feddiv.runs.replies import CheckedReplies
 
 AGAIN = "attempt 99"  # no turn is begun so often
+NOT_FINITE = "the global model's outputs are not finite: try a smaller train.lr"
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,14 @@ class ServerPart:
     state: Any
     accounts: Accounts | None = None
     norms: tuple[float, ...] = ()
+
+
+class FarOut(Exception):
+    """Updates of no honest client, found before a secure sum was told."""
+
+    def __init__(self, blamed: dict[int, str], replies: CheckedReplies) -> None:
+        super().__init__()
+        self.blamed, self.replies = blamed, replies
 
 
 @dataclass
@@ -51,35 +61,42 @@ class Exchanger:
 
         If the merged model is of no use, or an update is that of no honest client, the exchange is
         made again, without those whose updates stand out and with a look at every single model. The
-        others' replies are the same again.
+        others' replies are the same again. Of a secure sum that has to be found out before the sum
+        is told: that of all and that of all but one would give the one away.
         """
         kind = declared_kind(self.method, self.federation.facts, exchange)
         # A model that is handed on alone is tried by itself.
         single = len(exchange.clients) == 1
         try:
-            after, replies = self._merged(exchange, kind, before, rng, suspicious=single)
-            far_out = {} if single else standing_out(replies.norms, FAR_OUT)
-            broken = bool(kind.models) and not single and not self._sound(after)
-            if broken or far_out:
+            try:
+                after, replies = self._merged(exchange, kind, before, rng, suspicious=single)
+                first, blamed = replies, None if single else self._blamed(kind, after, replies)
+            except FarOut as found:
+                first, blamed = found.replies, found.blamed
+            if blamed is not None:
                 self.federation.discard()
                 self._lines = []
-                up, down = replies.bytes_up, replies.bytes_down
-                blamed = standing_out(replies.norms, STANDS_OUT) if broken else far_out
                 after, replies = self._merged(exchange, kind, before, rng, blamed, suspicious=True)
-                replies.bytes_up, replies.bytes_down = (
-                    replies.bytes_up + up,
-                    replies.bytes_down + down,
-                )
+                replies.bytes_up += first.bytes_up
+                replies.bytes_down += first.bytes_down
                 if not self._sound(after):
-                    raise Diverged(
-                        "the global model's outputs are not finite: try a smaller train.lr"
-                    )
+                    raise Diverged(NOT_FINITE)
         except BaseException:
             self.federation.discard()
             raise
         finally:
             self._write()
         return after, replies
+
+    def _blamed(
+        self, kind: Kind, after: ServerPart, replies: CheckedReplies
+    ) -> dict[int, str] | None:
+        """Whom the exchange has to be made again without; None where nothing is wrong with it."""
+        if kind.models and not self._sound(after):
+            if self.privacy.filter == "sum_only" and pooled(kind):
+                raise Diverged(NOT_FINITE)
+            return standing_out(replies.norms, STANDS_OUT)
+        return standing_out(replies.norms, FAR_OUT) or None
 
     def _sound(self, after: ServerPart) -> bool:
         return self.federation.outputs_finite(self.method.weights(after.state))
@@ -129,6 +146,12 @@ class Exchanger:
             sound=self.federation.outputs_finite if suspicious and whole else None,
             blamed=blamed,
         )
+
+        def look() -> None:
+            if not again and (found := standing_out(replies.norms, FAR_OUT)):
+                raise FarOut(found, replies)
+
+        carriage.before_sum = look
         defended = DefendedReplies(
             carriage.merged(replies, accounts),
             self.defence,
