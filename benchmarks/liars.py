@@ -276,6 +276,9 @@ class Lying(Simulation):
         self.attack, self.liars = attack, liars
         self._books = {client: Books() for client in liars}
         self._pending: tuple[int, Books] | None = None  # of the reply that is being looked at
+        self._staged: dict[
+            int, Books
+        ] = {}  # of replies that were taken, until the exchange is over
 
     @property
     def facts(self) -> Facts:
@@ -311,8 +314,19 @@ class Lying(Simulation):
         """The reply was taken: the liar remembers what it has said."""
         if self._pending is not None:
             client, books = self._pending  # its own memory, whatever number it gave
-            self._books[client] = books
+            self._staged[client] = books
         super().accept(client, memory)
+
+    def commit(self) -> None:
+        """The exchange is over."""
+        self._books |= self._staged
+        self._staged = {}
+        super().commit()
+
+    def discard(self) -> None:
+        """The exchange is given up: nothing of it was said."""
+        self._staged = {}
+        super().discard()
 
     def _told(self, reply: Reply, scene: Scene, kind: Kind, exchange: Exchange) -> Reply:
         attack, books = self.attack, self._books[reply.client]
