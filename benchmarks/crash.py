@@ -1,6 +1,7 @@
 """Crashes: killed at random moments, on a full disk, with a torn last line; then taken up again.
 
-    .venv/bin/python benchmarks/crash.py [--times 100] [--only run "data get"] [--seed 0]
+    .venv/bin/python benchmarks/crash.py [--times 100] [--seed 0]
+    … --only run "data get" --kinds killed             these only, others stay as they were
     .venv/bin/python benchmarks/crash.py --table       print the table of the last measurement
 
 Every trial begins in an empty folder, is crashed once (one in three: twice), and is taken up until
@@ -27,6 +28,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from crash_targets import TARGETS, Fingerprint, Job, Target
 
@@ -246,7 +248,14 @@ def crashed(name: str, kind: str, times: int, seed: int, *, mount: bool) -> Outc
     return outcome
 
 
-def table(outcomes: list[dict[str, object]]) -> str:
+def replaced(outcomes: list[dict[str, Any]], new: dict[str, Any]) -> list[dict[str, Any]]:
+    """The outcomes with a new one in the place of its like; all in the order of the lists above."""
+    found = {(row["target"], row["kind"]): row for row in (*outcomes, new)}
+    places = [(name, kind) for name in TARGETS for kind in KINDS]
+    return [found[place] for place in places if place in found]
+
+
+def table(outcomes: list[dict[str, Any]]) -> str:
     """Markdown."""
     text = [
         "| what | crash | trials | crashes | ended as if nothing had happened |",
@@ -268,26 +277,22 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS, help="file of the results")
     parser.add_argument("--table", action="store_true", help="crash nothing")
     options = parser.parse_args()
-    if options.table:
-        print(table(json.loads(options.results.read_text())["outcomes"]))
-        return
-    mount, outcomes = can_mount(), []
-    for name in options.only or TARGETS:
+    file, mount = options.results, can_mount()
+    kept = json.loads(file.read_text()) if file.exists() else {"outcomes": []}
+    for name in () if options.table else options.only or TARGETS:
         for kind in options.kinds or KINDS:
             outcome = crashed(name, kind, options.times, options.seed, mount=mount)
-            outcomes.append(asdict(outcome))
             said = f"{name}, {kind}: {outcome.same} of {outcome.trials}, {outcome.crashes} crashes"
             print("\n".join([said, *outcome.failures]), file=sys.stderr, flush=True)
-    kept = {
-        "command": f"benchmarks/crash.py --times {options.times} --seed {options.seed}",
-        "date": datetime.now(UTC).date().isoformat(),
-        "full_disk": "tmpfs and RLIMIT_FSIZE" if mount else "RLIMIT_FSIZE",
-        "outcomes": outcomes,
-    }
-    if not options.only and not options.kinds:
-        options.results.write_text(json.dumps(kept, indent=2) + "\n")
-    print(table(outcomes))
-    if any(row["failures"] for row in outcomes):
+            kept = {
+                "command": f"benchmarks/crash.py --times {options.times} --seed {options.seed}",
+                "date": datetime.now(UTC).date().isoformat(),
+                "full_disk": "tmpfs and RLIMIT_FSIZE" if mount else "RLIMIT_FSIZE",
+                "outcomes": replaced(kept["outcomes"], asdict(outcome)),
+            }
+            file.write_text(json.dumps(kept, indent=2) + "\n")
+    print(table(kept["outcomes"]))
+    if any(row["failures"] for row in kept["outcomes"]):
         raise SystemExit(1)
 
 

@@ -95,8 +95,14 @@ class RunTarget(Target):
         return found
 
     def tear(self, folder: Path, rng: Random) -> None:
-        """Cut the last lines of the journals at a random byte, or add the beginning of one."""
+        """Cut the last lines of the journals at a random byte, or add the beginning of one.
+
+        What a checkpoint vouches for was on the disk before it, and so were all lines of a run
+        that has its summary: a crash cannot tear these.
+        """
         for run in (folder, *sorted((folder / "against").glob("*"))):
+            if (run / "summary.json").exists():
+                continue
             sure = _sure_bytes(run)
             for name in JOURNALS:
                 file = run / name

@@ -276,9 +276,7 @@ class Lying(Simulation):
         self.attack, self.liars = attack, liars
         self._books = {client: Books() for client in liars}
         self._pending: tuple[int, Books] | None = None  # of the reply that is being looked at
-        self._staged: dict[
-            int, Books
-        ] = {}  # of replies that were taken, until the exchange is over
+        self._staged: dict[int, Books] = {}  # of replies taken in this exchange
 
     @property
     def facts(self) -> Facts:
