@@ -25,6 +25,7 @@ from feddiv.methods.contract import Exchange, Kind, Message, Payload
 from feddiv.methods.feddiv.filter import BINS
 from feddiv.runs.prepare import Prepared
 
+BITS = "privacy.bits"  # in a message: binary places of each masked entry
 AVERAGES = ("mixture",)  # entries that do not grow with n_k
 FLOOR = 1e-3  # of a spread between clients, per sample
 COMPANY = 4  # clients of an exchange in the game, where a secret sum needs company
@@ -56,7 +57,7 @@ def as_numbers(payload: Payload, kind: Kind, sent: Message) -> dict[str, Array]:
         if name in pooled and array.shape[1:] == kind.reply[name].shape and len(array) == 2:
             upper, lower = array.astype(np.uint64)
             words = (upper << np.uint64(32) | lower).view(np.int64)
-            array = words / 2.0 ** sent.payload["bits"][pooled.index(name)]
+            array = words / 2.0 ** sent.payload[BITS][pooled.index(name)]
         found[name] = array
     return found
 

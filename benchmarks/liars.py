@@ -182,12 +182,17 @@ def fully_trusted(totals: Payload, scene: Scene) -> Payload:
 
 
 def times(factor: float) -> Callable[[StateDict, StateDict], StateDict]:
-    """The update, from the received model to the trained one, this many times."""
+    """The update, from the received model to the trained one, this many times.
 
-    def scaled(received: StateDict, trained: StateDict) -> StateDict:
-        return _floats(trained, lambda key, value: received[key] + factor * (value - received[key]))
+    Batch-norm statistics stay as they are: a variance below zero would give the liar away.
+    """
 
-    return scaled
+    def scaled(key: str, before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+        return after if "running_" in key else before + factor * (after - before)
+
+    return lambda received, trained: _floats(
+        trained, lambda key, value: scaled(key, received[key], value)
+    )
 
 
 def largest_numbers(received: StateDict, trained: StateDict) -> StateDict:
