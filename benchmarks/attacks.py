@@ -28,7 +28,8 @@ from statistics import mean
 from typing import Any
 
 import numpy as np
-from liars import ATTACKS, NONE, LyingInProcess, chosen_liars
+from liars import LyingInProcess, chosen_liars
+from lies import ATTACKS, NONE
 
 from feddiv.config.reading import load_experiment
 from feddiv.core.errors import in_one_line
@@ -53,6 +54,8 @@ METHODS = {
     "paper": ["method.variant=paper"],
     "FedAvg": ["method.name=fedavg"],
 }
+# What clients of a method tell of their scores: what there is to lie about beside the model.
+TELLS = {"plus": ("histogram", "softmax", "tally"), "paper": ("mixture",), "FedAvg": ()}
 DEFENCES: dict[str, list[str]] = {"mean": []}
 
 
@@ -188,7 +191,8 @@ def jobs(study: Study, methods: Sequence[str], attacks: Sequence[str]) -> Iterat
         for attack in attacks:
             for share in study.shares if attack != NONE else (0.0,):
                 for method in methods:
-                    if method == "FedAvg" and attack != NONE and ATTACKS[attack].needs_filter:
+                    about = ATTACKS[attack].about
+                    if about and not set(about) & set(TELLS[method]):
                         continue  # nothing to lie about
                     for defence in study.defences[method]:
                         yield Job(study.setting, method, attack, share, defence, seed)

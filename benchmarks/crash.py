@@ -70,6 +70,7 @@ class Child:
                 said = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
                 os.dup2(said, 1)
                 os.dup2(said, 2)
+                sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
                 prepare()
                 try:
                     job()
