@@ -56,7 +56,17 @@ METHODS = {
 }
 # What clients of a method tell of their scores: what there is to lie about beside the model.
 TELLS = {"plus": ("histogram", "softmax", "tally"), "paper": ("mixture",), "FedAvg": ()}
-DEFENCES: dict[str, list[str]] = {"mean": []}
+# `off` is what every run has: replies are checked, and so is the merged model.
+OFF, ROBUST = "off", "robust"
+DEFENCES = {
+    OFF: [],
+    ROBUST: [
+        "robust.weights=trimmed_mean",
+        "robust.filter=trimmed_mean",
+        "federation.largest_site={largest}",
+    ],
+}
+LARGEST = {"digits": 200, "cifar10-laptop": 300}  # true sizes are about 144 and 250
 
 
 @dataclass(frozen=True)
@@ -77,14 +87,14 @@ STUDIES = {
         (20, 21, 22),
         tuple(ATTACKS),
         SHARES,
-        {"plus": ("mean",), "paper": ("mean",), "FedAvg": ("mean",)},
+        dict.fromkeys(METHODS, (OFF, ROBUST)),
     ),
     "cifar10": Study(
         "cifar10-laptop",
         (20, 21, 22),
         (NONE, "all clean", "all noisy", "somebody else's labels", "update × −1"),
         (0.3,),
-        {"plus": ("mean",), "paper": ("mean",)},
+        {"plus": (OFF, ROBUST), "paper": (OFF,)},
     ),
 }
 
@@ -103,8 +113,13 @@ class Job:
     @property
     def arguments(self) -> list[str]:
         """What follows `feddiv run`, were all clients honest."""
+        defence = [
+            option.format(largest=LARGEST[self.setting])
+            for option in DEFENCES[self.defence]
+            if TELLS[self.method] or not option.startswith("robust.filter")
+        ]
         seed = f"seed={self.seed}"
-        return [*SETTINGS[self.setting], *METHODS[self.method], *DEFENCES[self.defence], seed]
+        return [*SETTINGS[self.setting], *METHODS[self.method], *defence, seed]
 
     def run(self) -> dict[str, Any]:
         """Run it in a folder that is thrown away, and keep its numbers."""

@@ -20,7 +20,7 @@ def attack_row(job: attacks.Job, accuracy: float | None, f1: float | None) -> di
 
 
 def test_a_cell_has_means_over_seeds_and_counts_runs_that_were_ended() -> None:
-    job = attacks.Job("digits", "plus", "all clean", 0.3, "mean", 0)
+    job = attacks.Job("digits", "plus", "all clean", 0.3, "off", 0)
     rows = [attack_row(job, *numbers) for numbers in ((0.9, 0.5), (0.7, 0.7), (None, None))]
     assert attacks.cell(rows[:2], 0.3) == "0.800 / 0.60"
     assert attacks.cell(rows, 0.3) == "0.800 / 0.60 stops 1 of 3"
@@ -30,9 +30,9 @@ def test_a_cell_has_means_over_seeds_and_counts_runs_that_were_ended() -> None:
 
 
 def test_finished_runs_are_found_again_and_others_are_left_to_do(tmp_path: Path) -> None:
-    study = attacks.Study("digits", (1,), ("none", "all clean"), (0.3,), {"FedAvg": ("mean",)})
+    study = attacks.Study("digits", (1,), ("none", "all clean"), (0.3,), {"FedAvg": ("off",)})
     (job,) = attacks.jobs(study, ["FedAvg"], study.attacks)  # without a filter no lie about it
-    assert job == attacks.Job("digits", "FedAvg", "none", 0.0, "mean", 1)
+    assert job == attacks.Job("digits", "FedAvg", "none", 0.0, "off", 1)
     results = attacks.Results.of(tmp_path)
     assert results.rows == {}
     results.add(attack_row(job, 0.88, None))
@@ -87,7 +87,7 @@ def test_the_page_has_the_tables_of_the_results() -> None:
 def test_one_run_with_a_liar_makes_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     tiny = ["quickstart", "rounds=4", "warmup.iterations=1", "data.images=160", "train.epochs=1"]
     monkeypatch.setitem(attacks.SETTINGS, "digits", [*tiny, "against=[]"])
-    row = attacks.Job("digits", "plus", "counts below zero", 0.3, "mean", 0).run()
+    row = attacks.Job("digits", "plus", "counts below zero", 0.3, "off", 0).run()
     assert json.loads(json.dumps(row)) == row
     assert row["refused"]["of liars"] > 0
     assert row["refused"]["of others"] == 0
