@@ -143,7 +143,8 @@ class Job:
                 ended = in_one_line(problem)
             told = _lines(path / "clients.jsonl")
             rounds = _lines(path / "rounds.jsonl")
-        refused = [line["client"] in liars for line in told if "refused" in line]
+        lost = [line for line in told if "refused" in line or "missing" in line]
+        refused = [line["client"] in liars for line in lost]
         return {
             **vars(self),
             "arguments": self.arguments,

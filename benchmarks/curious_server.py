@@ -5,8 +5,8 @@ are added up. A masked entry is read as the number that it would be without its 
 """
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,9 @@ import numpy.typing as npt
 from feddiv.core.arrays import Array
 from feddiv.core.randomness import Streams
 from feddiv.data import Draw
+from feddiv.federation.carrying import carriage_of
 from feddiv.federation.client_memory import MemoryRecords
+from feddiv.federation.federation import Absence
 from feddiv.federation.in_process import InProcess
 from feddiv.federation.visit import make_visit
 from feddiv.federation.workspace import Workspace
@@ -23,9 +25,10 @@ from feddiv.learning.quality import auroc
 from feddiv.learning.score import LOG_ODDS_CLIP
 from feddiv.methods.contract import Exchange, Kind, Message, Payload
 from feddiv.methods.feddiv.filter import BINS
+from feddiv.privacy.options import PrivacyOptions
+from feddiv.privacy.sum_client import BITS
 from feddiv.runs.prepare import Prepared
 
-BITS = "privacy.bits"  # in a message: binary places of each masked entry
 AVERAGES = ("mixture",)  # entries that do not grow with n_k
 FLOOR = 1e-3  # of a spread between clients, per sample
 COMPANY = 4  # clients of an exchange in the game, where a secret sum needs company
@@ -209,12 +212,15 @@ class Game:
         federation = InProcess(workspace)
         method, rng = workspace.method, self.rng.at(round=trial + 1)
         clients = (client, *(c for c in range(len(self.prepared.draw.parts)) if c != client))
-        company = COMPANY if _private(self.prepared) == "sum_only" else 1
+        company = COMPANY if workspace.privacy.filter == "sum_only" else 1
         exchange = Exchange(tuple(sorted(clients[:company])), self.message)
         kind = method.kinds(federation.facts)[self.message.kind]
-        for visit, asked in _visits(self.prepared, federation, exchange, kind, rng):
-            if visit.reply.client == client:
-                return as_numbers(visit.reply.payload, kind, asked.to(client))
+        carriage = carriage_of(
+            method, federation, exchange, kind, rng, workspace.privacy, lambda line: None
+        )
+        for visit in carriage.visits():
+            if not isinstance(visit, Absence) and visit.reply.client == client:
+                return as_numbers(visit.reply.payload, kind, carriage.exchange.to(client))
         raise RuntimeError("the client did not answer")
 
     def _workspace(self, client: int, part: npt.NDArray[np.int64], *, private: bool) -> Workspace:
@@ -222,12 +228,11 @@ class Game:
         parts = list(self.prepared.draw.parts)
         parts[client] = part
         draw: Draw = replace(self.prepared.draw, parts=tuple(parts))
-        workspace = self.prepared.workspace
-        changed = Workspace.__new__(Workspace)
-        changed.__dict__.update(workspace.__dict__, draw=draw)
-        if not private and _private(self.prepared) != "none":
-            changed.privacy = type(workspace.privacy)()
-        return changed
+        workspace = copy(self.prepared.workspace)  # nets and data stay where they are
+        workspace.draw = draw
+        if not private:
+            workspace.privacy = PrivacyOptions()
+        return workspace
 
 
 def _gap(seen: Mapping[str, Array], expected: Payload) -> float:
@@ -242,28 +247,3 @@ def _gap(seen: Mapping[str, Array], expected: Payload) -> float:
 def _rate(note: Seen, name: str) -> Array:
     """What a client has sent for each of its samples."""
     return np.asarray(note.entries[name] / (1 if name in AVERAGES else note.samples))
-
-
-def _private(prepared: Prepared) -> str:
-    section = getattr(prepared.experiment, "privacy", None)
-    return "none" if section is None else str(section.filter)
-
-
-def _visits(
-    prepared: Prepared, federation: InProcess, exchange: Exchange, kind: Kind, rng: Streams
-) -> Any:
-    """Visits as the run's private filter has them, and the exchange as it was asked."""
-    if _private(prepared) == "none":
-        return ((visit, exchange) for visit in federation.visits(exchange, rng))
-    from feddiv.federation.carrying import carriage_of
-
-    carriage = carriage_of(
-        federation.workspace.method,
-        federation,
-        exchange,
-        kind,
-        rng,
-        prepared.experiment.privacy,
-        lambda line: None,
-    )
-    return ((visit, carriage.exchange) for visit in carriage.visits())

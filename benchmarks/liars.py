@@ -15,7 +15,9 @@ import numpy as np
 from lies import ATTACKS, NONE, Attack, Scene
 
 from feddiv.core.randomness import Streams
+from feddiv.federation.federation import Absence
 from feddiv.federation.in_process import InProcess
+from feddiv.federation.reply_check import Refused
 from feddiv.federation.simulation import Simulation
 from feddiv.federation.worker_pool import Workers
 from feddiv.learning.average import copied
@@ -60,7 +62,7 @@ class Lying(Simulation):
         }
         return replace(facts, sizes=sizes)
 
-    def visits(self, exchange: Exchange, rng: Streams) -> Iterator[Visit[Any]]:
+    def visits(self, exchange: Exchange, rng: Streams) -> Iterator[Visit[Any] | Absence]:
         """All clients do their work; then liars say something else."""
         kind = declared_kind(self.workspace.method, self.facts, exchange)
         for visit in super().visits(exchange, rng):  # type: ignore[safe-super]
@@ -78,7 +80,11 @@ class Lying(Simulation):
                 self.workspace.method.options,
                 Streams(rng.seed, client=client),
             )
-            yield replace(visit, reply=self._told(reply, scene, kind, exchange))
+            told = self._told(reply, scene, kind, exchange)
+            if told.client != client and (why := why_not_delivered(told, client, scene, rng)):
+                yield Absence(client, why)
+                continue
+            yield replace(visit, reply=told)
 
     def accept(self, client: int, memory: bytes) -> None:
         """The reply was taken: the liar remembers what it has said."""
@@ -125,6 +131,23 @@ class Lying(Simulation):
             client = others[reply.client % len(others)]
             samples = self.facts.sizes[client]
         return replace(reply, client=client, samples=samples, payload=changes, weights=weights)
+
+
+def why_not_delivered(reply: Reply, asked: int, scene: Scene, rng: Streams) -> str:
+    """Why a reply under another client's number does not come through; empty where it does.
+
+    Who a reply is from is the business of those who carry it: here of Flower's federation, which
+    knows whom it asked.
+    """
+    from feddiv.flower.records import VisitAddress, read_reply, reply_records
+
+    address = VisitAddress("this run", rng.round, rng.exchange, rng.part, asked)
+    false = replace(address, client=reply.client)
+    try:
+        read_reply(reply_records(false, reply), address, scene.received)
+    except Refused as reason:
+        return str(reason)
+    return ""
 
 
 def _added(before: Payload, changes: Payload, changing: set[str]) -> Payload:

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from curious_server import (
-    BITS,
     Game,
     Seen,
     as_numbers,
@@ -13,8 +12,11 @@ from curious_server import (
 
 from feddiv.config.reading import load_experiment
 from feddiv.core.randomness import Streams
+from feddiv.federation.carrying import carriage_of
+from feddiv.federation.federation import Absence
 from feddiv.federation.in_process import InProcess
 from feddiv.methods.contract import Declared, Exchange, Kind, Message, Moment
+from feddiv.privacy.sum_client import BITS
 from feddiv.runs.prepare import prepare
 
 MIXTURE = np.array([-6.0, 6.0, 0.5, 0.5, 0.5, 0.5])
@@ -58,19 +60,36 @@ def test_masked_words_are_read_as_numbers_of_their_scale() -> None:
     assert read["softmax"].tolist() == [-1.0, 2.0]
 
 
-@pytest.mark.slow
-def test_without_privacy_a_server_that_knows_the_rest_always_knows() -> None:
-    settings = {"data.images": 80, "clients.count": 4, "train.epochs": 1}
-    prepared = prepare(load_experiment("quickstart", settings))
+def game(**changed: object) -> Game:
+    """On clients that were asked once, by a fresh model."""
+    settings = {"data.images": 80, "clients.count": 4, "clients.fraction": 1.0, "train.epochs": 1}
+    prepared = prepare(load_experiment("quickstart", {**settings, **changed}))
     method, rng = prepared.workspace.method, Streams(0).at(round=1)
     federation = InProcess(prepared.workspace)
     state = method.begin(lambda name: federation.make_model(name, rng), federation.facts, rng)
     exchange = method.plan(state, Moment("train", 1), rng)
     assert exchange is not None
-    kind, notes = method.kinds(federation.facts)["train"], {}
-    for visit in federation.visits(Exchange((0, 1, 2, 3), exchange.message), rng):
-        reply = visit.reply
-        notes[reply.client] = Seen(reply.samples).added(reply.payload, kind, exchange.message)
-    played = Game(prepared, exchange.message, notes, rng).played(3)
+    kind = method.kinds(federation.facts)["train"]
+    asked = Exchange((0, 1, 2, 3), exchange.message)
+    privacy = prepared.workspace.privacy
+    carriage = carriage_of(method, federation, asked, kind, rng, privacy, lambda line: None)
+    notes = {}
+    for visit in carriage.visits():
+        assert not isinstance(visit, Absence)
+        reply, sent = visit.reply, carriage.exchange.message
+        notes[reply.client] = Seen(reply.samples).added(reply.payload, kind, sent)
+    return Game(prepared, exchange.message, notes, rng)
+
+
+@pytest.mark.slow
+def test_without_privacy_a_server_that_knows_the_rest_always_knows() -> None:
+    played = game().played(3)
     assert played["knows the rest"] == 1.0
     assert 0 <= played["knows the sample"] <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("privacy", ["sum_only", "dp"])
+def test_with_a_private_filter_it_does_not(privacy: str) -> None:
+    played = game(**{"privacy.filter": privacy, "privacy.epsilon": 0.1}).played(8)
+    assert played["knows the rest"] < 0.9
