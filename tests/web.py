@@ -7,7 +7,7 @@ import tarfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -110,9 +110,10 @@ class _Handler(BaseHTTPRequestHandler):
         if "/slow/" not in self.path:
             self.wfile.write(content)
             return
-        for start in range(0, len(content), 1000):
-            self.wfile.write(content[start : start + 1000])
-            time.sleep(self.web.pace)
+        with suppress(ConnectionError):  # whoever asked has gone
+            for start in range(0, len(content), 1000):
+                self.wfile.write(content[start : start + 1000])
+                time.sleep(self.web.pace)
 
 
 def download(name: str, content: bytes, *urls: str) -> Download:

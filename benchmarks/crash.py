@@ -1,0 +1,301 @@
+"""Crashes: killed at random moments, on a full disk, with a torn last line; then taken up again.
+
+    .venv/bin/python benchmarks/crash.py [--times 100] [--seed 0]
+    … --only run "data get" --kinds killed             these only, others stay as they were
+    .venv/bin/python benchmarks/crash.py --table       print the table of the last measurement
+
+Every trial begins in an empty folder, is crashed once (one in three: twice), and is taken up until
+it ends. It must end, with exactly what a run leaves that was never crashed: models, journals but
+for times, opinions on labels, list of files. Processes are forked from this one, where torch is
+loaded already: a moment of a run is then hardly ever one of its imports. A full disk is a tmpfs of
+random size, which grows before the run is taken up, or every other time a limit on the size of
+files (RLIMIT_FSIZE), which fails in the middle of one; where mounting is not allowed, always the
+latter. A full disk has to be told in one line. `crash_targets.py` lists what can be crashed.
+"""
+
+import argparse
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from crash_targets import TARGETS, Fingerprint, Job, Target
+
+import feddiv.cli
+import feddiv.runs.run  # noqa: F401 - so that children need not load torch
+
+RESULTS = Path(__file__).parent / "results" / "crash.json"
+KINDS = ("killed", "killed, torn last line", "full disk")
+PATIENCE = 300.0  # seconds until a process counts as stuck
+AMPLE = 1 << 30  # bytes of a disk that is not full
+
+
+@dataclass
+class Outcome:
+    """What came of all trials of one kind."""
+
+    target: str
+    kind: str
+    trials: int = 0
+    crashes: int = 0  # a trial may have two
+    same: int = 0  # trials that ended as if nothing had happened
+    failures: list[str] = field(default_factory=list)
+
+
+class Failure(Exception):
+    """A trial that did not end as it should, and why."""
+
+
+class Child:
+    """A forked process in a group of its own that does a job; what it says goes to a file."""
+
+    def __init__(self, job: Job, log: Path, prepare: Callable[[], None] = lambda: None) -> None:
+        self.log = log
+        self.pid = os.fork()
+        if self.pid == 0:
+            code = 1
+            with suppress(BaseException):
+                os.setsid()
+                said = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+                os.dup2(said, 1)
+                os.dup2(said, 2)
+                sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+                prepare()
+                try:
+                    job()
+                    code = 0
+                except SystemExit as end:
+                    code = end.code if isinstance(end.code, int) else int(end.code is not None)
+                except BaseException:
+                    sys.excepthook(*sys.exc_info())
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(code)
+
+    def ended(self, until: float) -> int | None:
+        """Its exit code if it ends before this moment."""
+        while True:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                return os.waitstatus_to_exitcode(status)
+            if time.monotonic() >= until:
+                return None
+            time.sleep(0.002)
+
+    def kill(self) -> None:
+        """SIGKILL for it and its workers, as a power cut has it."""
+        os.killpg(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+    def said(self) -> str:
+        """What it printed."""
+        return self.log.read_text(errors="replace").strip()
+
+
+@dataclass
+class Trials:
+    """Trials of one target."""
+
+    target: Target
+    rng: Random
+    scratch: Path
+    reference: Fingerprint = field(default_factory=dict)
+    span: float = 0.0  # seconds from the first sign of work to the end
+    size: int = 0  # bytes of all files in the end
+    largest: int = 0  # of them the largest
+
+    def measure(self) -> None:
+        """What has to come out, and how long that takes if nobody interferes."""
+        folder = self.scratch / "whole"
+        before, started = self.target.signs(folder), time.monotonic()
+        child = Child(self.target.job(folder), self.scratch / "log")
+        while self.target.signs(folder) == before and time.monotonic() < started + PATIENCE:
+            time.sleep(0.002)
+        begun = time.monotonic()
+        self._finish(child)
+        self.span = time.monotonic() - begun
+        self.reference = self.target.result(folder)
+        sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
+        self.size, self.largest = sum(sizes), max(sizes)
+
+    def trial(self, kind: str, folder: Path) -> int:
+        """One trial; how many crashes there were. None in time is none at all."""
+        wanted, crashes = 1 + (self.rng.random() < 1 / 3), 0
+        crash = self._fill if kind == "full disk" else self._kill
+        while crashes < wanted and crash(folder):
+            crashes += 1
+            if "torn" in kind and folder.exists():
+                self.target.tear(folder, self.rng)
+        self._finish(Child(self.target.job(folder), self.scratch / "log"))
+        found = self.target.result(folder)
+        if found != self.reference:
+            names = {*found, *self.reference}
+            other = sorted(n for n in names if found.get(n) != self.reference.get(n))
+            raise Failure(f"ended with another {', '.join(other)}")
+        return crashes
+
+    def _finish(self, child: Child) -> None:
+        code = child.ended(time.monotonic() + PATIENCE)
+        if code is None:
+            child.kill()
+            raise Failure(f"did not end within {PATIENCE:.0f} s: {child.said()[-300:]}")
+        if code:
+            raise Failure(f"ended with code {code}: {child.said()[-300:]}")
+
+    def _kill(self, folder: Path) -> bool:
+        """Kill it at a random moment; False where it had ended by then."""
+        before = self.target.signs(folder)
+        child = Child(self.target.job(folder), self.scratch / "log")
+        patience = time.monotonic() + PATIENCE
+        while self.target.signs(folder) == before and time.monotonic() < patience:
+            if (code := child.ended(0)) is not None:
+                return self._too_late(code, child)
+        code = child.ended(time.monotonic() + self.rng.uniform(0, self.span))
+        if code is not None:
+            return self._too_late(code, child)
+        child.kill()
+        return True
+
+    def _too_late(self, code: int, child: Child) -> bool:
+        if code:
+            raise Failure(f"ended with code {code} by itself: {child.said()[-300:]}")
+        return False
+
+    def _fill(self, folder: Path) -> bool:
+        """Let the disk be full at a random moment; False where the room was enough."""
+        disk, limit = folder.parent, resource.RLIM_INFINITY
+        if tmpfs := os.path.ismount(disk) and self.rng.random() < 0.5:
+            used = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+            resize(disk, used + self.rng.randrange(1 << 12, self.size + self.largest))
+        else:
+            limit = self.rng.randrange(1 << 8, self.largest)
+        child = Child(
+            self.target.job(folder),
+            self.scratch / "log",
+            lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+        )
+        code = child.ended(time.monotonic() + PATIENCE)
+        if tmpfs:
+            resize(disk, AMPLE)
+        if code is None:
+            child.kill()
+            raise Failure("hangs on a full disk")
+        if code and ("Traceback" in child.said() or len(child.said().splitlines()) != 1):
+            raise Failure(f"a full disk is not said in one line: {child.said()[-400:]}")
+        return code != 0
+
+
+def resize(disk: Path, size: int) -> None:
+    """Give a tmpfs another size."""
+    subprocess.run(["mount", "-o", f"remount,size={size}", str(disk)], check=True)
+
+
+@contextmanager
+def disk(place: Path, *, mounted: bool) -> Iterator[Path]:
+    """A folder that is a file system of its own, if that is wanted."""
+    place.mkdir()
+    if not mounted:
+        yield place
+        return
+    size = f"size={AMPLE}"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(place)], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def can_mount() -> bool:
+    """Whether this process may mount."""
+    with tempfile.TemporaryDirectory() as folder:
+        mount = ["mount", "-t", "tmpfs", "-o", "size=4096", "tmpfs", folder]
+        if subprocess.run(mount, check=False, capture_output=True).returncode:
+            return False
+        subprocess.run(["umount", folder], check=True)
+        return True
+
+
+def crashed(name: str, kind: str, times: int, seed: int, *, mount: bool) -> Outcome:
+    """So many trials of one kind."""
+    outcome, rng = Outcome(name, kind), Random(f"{seed}/{name}/{kind}")
+    with tempfile.TemporaryDirectory() as scratch, TARGETS[name].ready():
+        trials = Trials(TARGETS[name], rng, Path(scratch))
+        trials.measure()
+        while outcome.trials < times:
+            place = Path(scratch) / f"disk{outcome.trials}"
+            with disk(place, mounted=mount and kind == "full disk"):
+                try:
+                    crashes = trials.trial(kind, place / "it")
+                except Failure as why:
+                    outcome.failures.append(f"trial {outcome.trials}: {why}")
+                    outcome.trials += 1
+                    continue
+            if crashes:  # else it had ended before it was to be crashed
+                outcome.trials += 1
+                outcome.crashes += crashes
+                outcome.same += 1
+            subprocess.run(["rm", "-rf", str(place)], check=True)
+    return outcome
+
+
+def replaced(outcomes: list[dict[str, Any]], new: dict[str, Any]) -> list[dict[str, Any]]:
+    """The outcomes with a new one in the place of its like; all in the order of the lists above."""
+    found = {(row["target"], row["kind"]): row for row in (*outcomes, new)}
+    places = [(name, kind) for name in TARGETS for kind in KINDS]
+    return [found[place] for place in places if place in found]
+
+
+def table(outcomes: list[dict[str, Any]]) -> str:
+    """Markdown."""
+    text = [
+        "| what | crash | trials | crashes | ended as if nothing had happened |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for row in outcomes:
+        cells = [row[key] for key in ("target", "kind", "trials", "crashes", "same")]
+        text.append("| " + " | ".join(str(cell) for cell in cells) + " |")
+    return "\n".join(text)
+
+
+def main() -> None:
+    """Crash everything, print the table, keep it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--times", type=int, default=100, help="trials of each kind (default 100)")
+    parser.add_argument("--only", nargs="+", choices=TARGETS, help="these only")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, help="these kinds of crash only")
+    parser.add_argument("--seed", type=int, default=0, help="of the random moments")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="file of the results")
+    parser.add_argument("--table", action="store_true", help="crash nothing")
+    options = parser.parse_args()
+    file, mount = options.results, can_mount()
+    kept = json.loads(file.read_text()) if file.exists() else {"outcomes": []}
+    for name in () if options.table else options.only or TARGETS:
+        for kind in options.kinds or KINDS:
+            outcome = crashed(name, kind, options.times, options.seed, mount=mount)
+            said = f"{name}, {kind}: {outcome.same} of {outcome.trials}, {outcome.crashes} crashes"
+            print("\n".join([said, *outcome.failures]), file=sys.stderr, flush=True)
+            kept = {
+                "command": f"benchmarks/crash.py --times {options.times} --seed {options.seed}",
+                "date": datetime.now(UTC).date().isoformat(),
+                "full_disk": "tmpfs and RLIMIT_FSIZE" if mount else "RLIMIT_FSIZE",
+                "outcomes": replaced(kept["outcomes"], asdict(outcome)),
+            }
+            file.write_text(json.dumps(kept, indent=2) + "\n")
+    print(table(kept["outcomes"]))
+    if any(row["failures"] for row in kept["outcomes"]):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""Liars of the attack benchmark say what the attack wants; everybody else says the truth."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from liars import LyingInProcess, chosen_liars
+from lies import ATTACKS, times
+
+from feddiv.config.reading import load_experiment
+from feddiv.core.randomness import Streams
+from feddiv.federation.federation import Absence
+from feddiv.federation.in_process import InProcess
+from feddiv.learning.average import copied
+from feddiv.methods.contract import Exchange, Moment, Reply
+from feddiv.runs.prepare import Prepared, prepare
+
+TINY = {"data.images": 60, "clients.count": 3, "train.epochs": 1, "clients.fraction": 1.0}
+LIAR = frozenset({1})
+BIAS, FILTER, TRAIN = range(3)  # exchanges of the first filtered round
+
+
+@pytest.fixture(scope="module")
+def prepared() -> Prepared:
+    return prepare(load_experiment("quickstart", TINY))
+
+
+def exchanges(prepared: Prepared) -> tuple[list[Exchange], Streams]:
+    """What all clients are sent in the first filtered round, from a fresh model."""
+    method, rng = prepared.workspace.method, Streams(0).at(round=1)
+    federation = InProcess(prepared.workspace)
+    state = method.begin(lambda name: federation.make_model(name, rng), federation.facts, rng)
+    moments = [Moment("train", 0, number) for number in (BIAS, FILTER, TRAIN)]
+    planned = [method.plan(state, moment, rng) for moment in moments]
+    return [each for each in planned if each is not None], rng
+
+
+def said(federation: InProcess, exchange: Exchange, rng: Streams) -> dict[int, Reply]:
+    """Replies by client; the server takes them all."""
+    replies = {}
+    for visit in federation.visits(exchange, rng):
+        reply = visit.reply
+        if reply.weights is not None:  # only lent
+            reply = replace(reply, weights=copied(reply.weights))
+        replies[reply.client] = reply
+        federation.accept(reply.client, visit.memory)
+    federation.commit()
+    return replies
+
+
+def lying(prepared: Prepared, attack: str) -> LyingInProcess:
+    federation = LyingInProcess(prepared.workspace)
+    federation.lie(ATTACKS[attack], LIAR)
+    return federation
+
+
+def test_all_clean_adds_up_to_a_histogram_with_everything_at_the_clean_end(
+    prepared: Prepared,
+) -> None:
+    (_, opening, training), rng = exchanges(prepared)
+    honest, federation = InProcess(prepared.workspace), lying(prepared, "all clean")
+    total = np.zeros(64)
+    for number, exchange in enumerate((opening, training, training)):
+        here = rng.at(exchange=number)
+        true, told = said(honest, exchange, here), said(federation, exchange, here)
+        assert np.array_equal(told[0].payload["histogram"], true[0].payload["histogram"])
+        total += told[1].payload["histogram"]
+        assert total[0] == total.sum() == told[1].samples == 20
+    given, kept, scores = told[1].payload["tally"]  # the second time nothing has changed
+    assert not given.any()
+    assert not kept.any()
+    assert not scores.any()
+
+
+def test_a_lie_that_was_refused_is_told_again(prepared: Prepared) -> None:
+    (_, opening, _), rng = exchanges(prepared)
+    federation = lying(prepared, "all noisy")
+    for _ in range(2):
+        histograms = []
+        for visit in federation.visits(opening, rng):
+            assert not isinstance(visit, Absence)
+            histograms.append(visit.reply.payload["histogram"])
+        federation.discard()
+        assert histograms[1][-1] == 20
+
+
+def test_somebody_elses_labels_are_possible_and_not_its_own(prepared: Prepared) -> None:
+    (_, opening, _), rng = exchanges(prepared)
+    true = said(InProcess(prepared.workspace), opening, rng)[1].payload["histogram"]
+    told = said(lying(prepared, "somebody else's labels"), opening, rng)[1].payload["histogram"]
+    assert told.sum() == true.sum() == 20
+    assert not np.array_equal(told, true)
+
+
+def test_an_inflated_client_says_so_everywhere(prepared: Prepared) -> None:
+    (bias, _, _), rng = exchanges(prepared)
+    federation = lying(prepared, "n_k × 1000, update × −1")
+    reply = said(federation, bias, rng)[1]
+    assert federation.facts.sizes == {0: 20, 1: 20_000, 2: 20}
+    assert reply.samples == 20_000
+    assert reply.payload["softmax"].sum() == pytest.approx(20_000)
+
+
+def test_updates_are_turned_round_but_for_batch_norm(prepared: Prepared) -> None:
+    (_, _, training), rng = exchanges(prepared)
+    true = said(InProcess(prepared.workspace), training, rng)
+    told = said(lying(prepared, "update × −1"), training, rng)
+    received = training.message.weights["net"]
+    for key, value in _net(true[1]).items():
+        if not value.is_floating_point():
+            continue
+        wanted = value if "running_" in key else 2 * received[key] - value
+        assert _net(told[1])[key].allclose(wanted, atol=1e-6)
+        assert _net(told[0])[key].equal(_net(true[0])[key])
+
+
+def test_a_scaled_update_by_hand() -> None:
+    received, trained = {"w": torch.tensor([1.0])}, {"w": torch.tensor([3.0])}
+    assert times(-10)(received, trained)["w"].tolist() == [-19.0]
+
+
+def test_an_answer_for_another_is_not_delivered(prepared: Prepared) -> None:
+    pytest.importorskip("flwr")
+    (_, opening, _), rng = exchanges(prepared)
+    federation = lying(prepared, "answers for another, update × −1")
+    outcomes = list(federation.visits(opening, rng))
+    answered = [outcome.reply.client for outcome in outcomes if not isinstance(outcome, Absence)]
+    (absent,) = [outcome for outcome in outcomes if isinstance(outcome, Absence)]
+    assert answered == [0, 2]
+    assert absent == Absence(1, "answers for client 2 instead of 1")
+
+
+def test_liars_are_drawn_by_the_seed_and_few_are_among_many() -> None:
+    few, many = chosen_liars(10, 0.1, 3), chosen_liars(10, 0.3, 3)
+    assert (len(few), len(many)) == (1, 3)
+    assert few < many
+    assert many == chosen_liars(10, 0.3, 3)
+    assert len({chosen_liars(10, 0.3, seed) for seed in range(8)}) > 1
+    assert chosen_liars(10, 0.0, 3) == frozenset()
+
+
+def _net(reply: Reply) -> Any:
+    assert reply.weights is not None
+    return reply.weights["net"]
