@@ -31,6 +31,22 @@ class Unfinished(fd.Method[None, None]):
         return {}
 
 
+class NoDiary(SmallLoss):
+    def visit(self, client, memory, received, rng):
+        return fd.Visit(super().visit(client, memory, received, rng).reply, None, None)
+
+
+class ArrayDiary(SmallLoss):
+    def visit(self, client, memory, received, rng):
+        visit = super().visit(client, memory, received, rng)
+        return fd.Visit(visit.reply, None, {"losses": client.samples.given.numpy()})
+
+
+class NumberedDiary(SmallLoss):
+    def visit(self, client, memory, received, rng):
+        return fd.Visit(super().visit(client, memory, received, rng).reply, None, {3: 4})
+
+
 class NoMethod:
     pass
 
@@ -136,6 +152,21 @@ def test_show_and_list(command):
             [*SMALL, "method.name=broken_methods:OtherKind"],
             "method.name=broken_methods:OtherKind: plans an exchange of kind 'train', and kinds() "
             "declares learn",
+        ),
+        (
+            [*SMALL, "method.name=broken_methods:NoDiary", "checkpoint.seconds=0"],
+            "method.name=broken_methods:NoDiary: the diary of a visit for 'train' is a NoneType, "
+            "not a dict; leave it out for none",
+        ),
+        (
+            [*SMALL, "method.name=broken_methods:ArrayDiary"],
+            "method.name=broken_methods:ArrayDiary: the diary of a visit for 'train' cannot be "
+            "written as JSON: 'losses' is a ndarray (TypeError: Object of type ndarray is not JSON "
+            "serializable); give plain numbers, texts, lists and dicts of them",
+        ),
+        (
+            [*SMALL, "method.name=broken_methods:NumberedDiary", "--workers", "0"],
+            "the diary of a visit for 'train' has the key 3, which is no text",
         ),
     ],
 )
