@@ -175,6 +175,12 @@ def test_a_wrong_method_is_one_line_and_leaves_nothing(refused, settings, said):
     assert said in refused("run", "quickstart", *settings)
 
 
+def test_a_list_that_there_is_not(refused):
+    said = "kind 'methds' is unknown (did you mean 'methods'?); there are methods, datasets, "
+    assert said in refused("list", "methds")
+    assert "kind 'zzz' is unknown; there are methods, " in refused("list", "zzz")
+
+
 def test_only_methods_are_listed_by_name(refused):
     assert "list models cnn: only methods can be listed by name" in refused("list", "models", "cnn")
     assert "'fedsgd' is unknown" in refused("list", "methods", "fedsgd")
