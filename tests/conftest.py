@@ -18,6 +18,11 @@ settings.register_profile("feddiv", deadline=None)
 settings.load_profile("feddiv")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Notes on runs are expected here; what they say has tests of its own."""
+    config.addinivalue_line("filterwarnings", "ignore::feddiv.Note")
+
+
 def pytest_collectreport(report: pytest.CollectReport) -> None:
     """A test file that cannot be imported is no file of doctests that may be left out."""
     lost = report.skipped and "unable to import module" in str(report.longrepr)

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from feddiv.core.errors import UserError
+from feddiv.core.errors import Note, UserError
 from feddiv.core.given_files import at_home
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ __all__ = [
     "Experiment",
     "FilterOptions",
     "NoiseFilter",
+    "Note",
     "Run",
     "TrainedModel",
     "UserError",
@@ -88,7 +89,8 @@ def run(
     it is `quickstart`, and `own` for data of your own. `overrides` are `{"noise.rho": 0.5}` or
     `["noise.rho=0.5"]`. Without `out`, the run gets a new folder under `runs/`. `workers` are
     processes, by default one per core, with 0 none but this one; the result is the same for any
-    number. Raises `UserError`, with nothing written, if the run is not possible.
+    number. Raises `UserError`, with nothing written, if the run is not possible. Without a
+    `watcher`, what you should know of a run that is possible comes as a warning, `feddiv.Note`.
 
     `clients` brings data along: a list with one set of samples for each client, or a mapping from
     clients' names to them. A set is a torch or Hugging Face data set or a list, with items (image
@@ -108,7 +110,8 @@ def run(
     from feddiv.methods.registry import file_name, full_name
     from feddiv.report.picture import save_picture
     from feddiv.runs.run_folder import RunFolder
-    from feddiv.runs.start_and_resume import Watcher, run_experiment
+    from feddiv.runs.start_and_resume import run_experiment
+    from feddiv.runs.warnings_watcher import WarningsWatcher
 
     notes: list[str] = []
     settings = as_settings(overrides)
@@ -121,7 +124,7 @@ def run(
         settled = load_with_clients(experiment, settings, notes.append)
     data = brought(clients, test, classes, settled.data)
     if data is not None and not len(data.test) and without_test(experiment, settings):
-        notes.append("no test samples: clients keep some of theirs out (evaluation.name=held_out)")
+        notes = ["no test samples: clients keep some of theirs out (evaluation.name=held_out)"]
         settings = {**settings, "evaluation.name": "held_out"}
         settled = load_with_clients(experiment, settings, notes.append)
     preset = "experiment"
@@ -136,7 +139,7 @@ def run(
     result = run_experiment(
         settled,
         folder,
-        watcher or Watcher(),
+        watcher or WarningsWatcher(),
         brought=data,
         carrier=_carrier(_checked(workers)),
         notes=notes,
@@ -162,13 +165,14 @@ def resume(
     `{"rounds": 60}` or `["rounds=60"]`. Data that were brought along have to be brought again.
     `allow` are import paths ("package.module:name" of a net, a method or noise) that the run's
     config may name: importing is running code, and the folder may be somebody else's. What was
-    named before in this session needs no second word.
+    named before in this session needs no second word. Notes are warnings, as for `run`.
     """
     from feddiv.config.reading import load_experiment
     from feddiv.core.import_path import named_in
     from feddiv.data.sources.python import brought
     from feddiv.report.picture import is_drawn, save_picture
-    from feddiv.runs.start_and_resume import Watcher, resume_experiment
+    from feddiv.runs.start_and_resume import resume_experiment
+    from feddiv.runs.warnings_watcher import WarningsWatcher
 
     folder = at_home(path)
     config, wanted = folder / "config.toml", None
@@ -179,7 +183,7 @@ def resume(
         options = load_experiment(config).data if own else None
     result = resume_experiment(
         folder,
-        watcher or Watcher(),
+        watcher or WarningsWatcher(),
         brought=brought(clients, test, classes, options),
         carrier=_carrier(_checked(workers)),
         wanted=wanted,

@@ -31,6 +31,22 @@ class Unfinished(fd.Method[None, None]):
         return {}
 
 
+class NoDiary(SmallLoss):
+    def visit(self, client, memory, received, rng):
+        return fd.Visit(super().visit(client, memory, received, rng).reply, None, None)
+
+
+class ArrayDiary(SmallLoss):
+    def visit(self, client, memory, received, rng):
+        visit = super().visit(client, memory, received, rng)
+        return fd.Visit(visit.reply, None, {"losses": client.samples.given.numpy()})
+
+
+class NumberedDiary(SmallLoss):
+    def visit(self, client, memory, received, rng):
+        return fd.Visit(super().visit(client, memory, received, rng).reply, None, {3: 4})
+
+
 class NoMethod:
     pass
 
@@ -137,11 +153,32 @@ def test_show_and_list(command):
             "method.name=broken_methods:OtherKind: plans an exchange of kind 'train', and kinds() "
             "declares learn",
         ),
+        (
+            [*SMALL, "method.name=broken_methods:NoDiary", "checkpoint.seconds=0"],
+            "method.name=broken_methods:NoDiary: the diary of a visit for 'train' is a NoneType, "
+            "not a dict; leave it out for none",
+        ),
+        (
+            [*SMALL, "method.name=broken_methods:ArrayDiary"],
+            "method.name=broken_methods:ArrayDiary: the diary of a visit for 'train' cannot be "
+            "written as JSON: 'losses' is a ndarray (TypeError: Object of type ndarray is not JSON "
+            "serializable); give plain numbers, texts, lists and dicts of them",
+        ),
+        (
+            [*SMALL, "method.name=broken_methods:NumberedDiary", "--workers", "0"],
+            "the diary of a visit for 'train' has the key 3, which is no text",
+        ),
     ],
 )
 @pytest.mark.usefixtures("broken")
 def test_a_wrong_method_is_one_line_and_leaves_nothing(refused, settings, said):
     assert said in refused("run", "quickstart", *settings)
+
+
+def test_a_list_that_there_is_not(refused):
+    said = "kind 'methds' is unknown (did you mean 'methods'?); there are methods, datasets, "
+    assert said in refused("list", "methds")
+    assert "kind 'zzz' is unknown; there are methods, " in refused("list", "zzz")
 
 
 def test_only_methods_are_listed_by_name(refused):

@@ -65,6 +65,16 @@ def test_another_choice_drops_them_and_says_so() -> None:
     ]
 
 
+def test_all_that_is_left_out_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "t.toml"
+    file.write_text("[data]\nsize = 16\nimages = 9\n[data.augment]\nflip = true\npad = 2\n")
+    _, notes = loaded("data.source=folder", "data.path=x", "data.images=5", source=file)
+    assert notes == [
+        "data.source=folder leaves out data.size=16, data.augment.flip=True, data.augment.pad=2, "
+        "set for what was chosen before"
+    ]
+
+
 def test_nothing_is_said_of_options_that_the_new_choice_has_not_or_that_are_set_anew() -> None:
     assert loaded("method.name=fedavg")[1] == []
     assert loaded("noise.name=none")[1] == []

@@ -98,3 +98,10 @@ def test_presets_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "base='digits-non-iid' is no preset (did you mean 'digits-noniid'?)" in refused(
         source="on-top.toml"
     )
+
+
+def test_a_runs_folder_in_the_place_of_its_config(tmp_path: Path) -> None:
+    plain = refused(source=str(tmp_path))
+    assert plain == f"config file {tmp_path}: is a folder"
+    (tmp_path / "config.toml").write_text("rounds = 3\n")
+    assert refused(source=str(tmp_path)) == f"{plain}, of a run: name {tmp_path / 'config.toml'}"

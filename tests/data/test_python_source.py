@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tomli_w
 import torch
 from PIL import Image
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
@@ -143,7 +144,7 @@ CONFIG = {
     "rounds": 3,
     "method": {"name": "fedavg"},
     "model": {"name": "mlp"},
-    "clients": {"count": 10, "fraction": 1.0},
+    "clients": {"fraction": 1.0},
 }
 
 
@@ -190,11 +191,51 @@ def test_what_contradicts_the_data_is_refused(tmp_path: Path) -> None:
     for overrides in (["partition.name=iid"], {"data.source": "digits"}):
         with pytest.raises(UserError, match="here; leave it out"):
             feddiv.run(CONFIG, overrides, clients=clients, out=tmp_path / "run")
+    mine = tmp_path / "mine.toml"
+    mine.write_text('[partition]\nname = "dirichlet"\n')
+    for experiment, said in (
+        ({**CONFIG, "partition": {"name": "iid"}}, "partition.name=iid: it is natural here"),
+        ({**CONFIG, "data": {"source": "digits"}}, "data.source=digits: it is python here"),
+        (mine, "partition.name=dirichlet: it is natural here; leave it out"),
+        ({**CONFIG, "clients": {"count": 7}}, "clients.count=7: python has 1 clients"),
+        ({**CONFIG, "data": 3}, "data is a value, not a section"),
+    ):
+        with pytest.raises(UserError, match=said):
+            feddiv.run(experiment, clients=clients, test=clients[0], out=tmp_path / "run")
     with pytest.raises(UserError, match="clients=, which is missing"):
         feddiv.run(CONFIG, test=clients[0], out=tmp_path / "run")
     with pytest.raises(UserError, match="the data were given in Python"):
         feddiv.run(load_experiment(CONFIG, ["data.source=python"]), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_options_of_an_experiment_hold_for_data_that_are_brought(tmp_path: Path) -> None:
+    def grey(count: int) -> list[dict[str, Any]]:
+        levels = [(Image.new("L", (9, 9), 200 * (item % 2)), item % 2) for item in range(count)]
+        return [{"pic": image, "what": label} for image, label in levels]
+
+    data: dict[str, Any] = {"columns": {"image": "pic", "label": "what"}, "size": 4}
+    data |= {"augment": {"flip": True}}
+    tree = {**CONFIG, "rounds": 1, "clients": {"count": 2}, "data": data}
+    toml = tmp_path / "mine.toml"
+    toml.write_text(tomli_w.dumps(tree))
+    on_top = {**tree, "base": "quickstart", "against": []}
+    for number, experiment in enumerate((tree, on_top, toml)):
+        run = feddiv.run(
+            experiment,
+            ["warmup.iterations=0"],
+            clients=[grey(6), grey(8)],
+            test=grey(4),
+            out=tmp_path / str(number),
+            workers=0,
+        )
+        options = run.experiment.data
+        assert (options.source, options.size, options.columns.image) == ("python", 4, "pic")
+        assert options.augment is not None
+        assert options.augment.flip
+        assert run.experiment.clients.fraction == 1
+    assert tree["data"] == data, "the caller's own dict is left alone"
+    assert "source" not in data
 
 
 @pytest.mark.slow

@@ -225,6 +225,14 @@ def test_a_run_in_which_nobody_answers_ends_with_an_error(tmp_path):
     assert not (tmp_path / "run" / "rounds.jsonl").exists()  # no round counts as trained
 
 
+@pytest.mark.parametrize(("sites", "said"), [(1, "1 site\n"), (4, "4 sites\n")])
+def test_how_many_sites_are_waited_for(sites, said, tmp_path, capfd):
+    config = run_config(tmp_path / "run", federation__sites=sites, federation__wait=0.1)
+    with pytest.raises(TooFew):
+        served(trial_grid(config, clients=0), config)
+    assert f"waiting for {said}" in "".join(capfd.readouterr())
+
+
 def test_waiting_for_sites_has_a_limit_and_a_message(tmp_path):
     config = run_config(tmp_path / "run", federation__wait=0.2)
     with pytest.raises(TooFew, match=r"2 of 3 sites are there after federation.wait=0.2 seconds"):

@@ -3,13 +3,13 @@
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import click
 import typer
 
 import feddiv
-from feddiv.cli.arguments import What, examples, split_arguments
+from feddiv.cli.arguments import OneOf, What, examples, split_arguments
 from feddiv.cli.data import data
 from feddiv.cli.deploy import deploy
 from feddiv.core import interrupts
@@ -58,7 +58,7 @@ Allow = Annotated[
         show_default=False,
     ),
 ]
-Kind = Literal["methods", "datasets", "partitions", "noise", "models", "presets"]
+KINDS = ("methods", "datasets", "partitions", "noise", "models", "presets")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -211,7 +211,10 @@ def show(what: What = None) -> None:
 
 @app.command("list", epilog=examples("feddiv list", "feddiv list methods"))
 def list_(
-    kind: Annotated[Kind | None, typer.Argument(help="Only these.", show_default=False)] = None,
+    kind: Annotated[
+        str | None,
+        typer.Argument(click_type=OneOf(KINDS), help="Only these.", show_default=False),
+    ] = None,
     name: Annotated[
         str | None,
         typer.Argument(help="Of methods only this one: a name or package.module:Class."),

@@ -1,10 +1,13 @@
 """Arguments that several commands take."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
+import click
 import typer
 
 from feddiv.cli.completion import complete_experiment
+from feddiv.core.did_you_mean import did_you_mean
+from feddiv.core.errors import UserError
 
 What = Annotated[
     list[str] | None,
@@ -16,6 +19,20 @@ What = Annotated[
         autocompletion=complete_experiment,
     ),
 ]
+
+
+class OneOf(click.Choice):  # type: ignore[type-arg]  # generic since click 8.2
+    """One of these words; a word that is like one of them may have been meant."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The word, if it is one of them."""
+        if value in self.choices:
+            return str(value)
+        known = [str(choice) for choice in self.choices]
+        what = param.name if param is not None else "word"
+        raise UserError(
+            f"{what} {value!r} is unknown{did_you_mean(value, known)}; there are {', '.join(known)}"
+        )
 
 
 def examples(*commands: str) -> str:

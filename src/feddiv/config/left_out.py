@@ -1,6 +1,6 @@
 """What choosing something else leaves out: options that were set for what was chosen before."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from feddiv.config.experiment import Experiment, plain_method
@@ -36,8 +36,17 @@ def missed(
     for rival in experiment.against:
         known |= flat({"method": _unset("method", {"name": split_name(rival)[0]})}).keys()
     return [
-        f"{key}={value}" for key, value in left_out.items() if key in known and key not in settings
+        f"{key}={value}"
+        for key, value in left_out.items()
+        if key not in settings and not known.isdisjoint(_with_sections(key))
     ]
+
+
+def _with_sections(key: str) -> Iterator[str]:
+    """A key and the sections it is in: one of them may be there as a whole, and not set."""
+    while key:
+        yield key
+        key = key.rpartition(".")[0]
 
 
 def _unset(section: str, tree: Mapping[str, Any]) -> dict[str, Any]:

@@ -73,10 +73,7 @@ def load_experiment(
     """
     given = {} if source is None else _tree(source)
     tree = merged(copy.deepcopy(DEFAULTS), given)
-    settings = spelt_out(as_settings(overrides), "method.")
-    for key, value in (implied or {}).items():
-        if settings.setdefault(key, value) != value:
-            raise UserError(f"{key}={settings[key]}: it is {value} here; leave it out")
+    settings = with_implied(spelt_out(as_settings(overrides), "method."), implied or {})
     left_out: dict[str, dict[str, Any]] = {}
     for key, value in sorted(settings.items(), key=lambda pair: _precedence(pair[0])):
         if key in CHOICES:
@@ -103,6 +100,14 @@ def as_settings(overrides: Overrides) -> dict[str, Any]:
     if isinstance(overrides, str):
         raise UserError(f"overrides={overrides!r}: give a list, as in [{overrides!r}]")
     return dict(overrides if isinstance(overrides, Mapping) else map(parsed, overrides))
+
+
+def with_implied(settings: Mapping[str, Any], implied: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by dotted key and what is implied; refused where they say otherwise."""
+    for key, value in implied.items():
+        if settings.get(key, value) != value:
+            raise UserError(f"{key}={settings[key]}: it is {value} here; leave it out")
+    return {**settings, **implied}
 
 
 def _with_less_warmup(

@@ -1,10 +1,17 @@
-"""The one kind of error that is the user's to repair."""
+"""The one kind of error that is the user's to repair, and other ends of a run."""
 
 
 class UserError(Exception):
     """What the user gave cannot be used: one line with the thing, its value and what is allowed.
 
     The command line prints it and exits with code 2; nothing has been written by then.
+    """
+
+
+class Note(UserWarning):
+    """What a user should know of a run that is possible all the same, in Python.
+
+    The command line prints the same line.
     """
 
 

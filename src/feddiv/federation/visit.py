@@ -1,7 +1,9 @@
 """One visit to one client: the same in a simulation, in a worker process and at a real site."""
 
+import json
 from typing import Any
 
+from feddiv.core.errors import UserError, in_one_line
 from feddiv.core.randomness import Streams
 from feddiv.federation.client_memory import MemoryRecords
 from feddiv.federation.private_visit import Own, Protection, is_step, methods_own
@@ -31,6 +33,7 @@ def make_visit(
         reply, diary = examined(workspace.method, client, records.read(record), received)
     else:
         visit = workspace.method.visit(client, records.read(record), received, rng)
+        _check_diary(visit.diary, workspace.method.options.name, message.kind)
         reply, diary = visit.reply, visit.diary
     if protection.active:
         reply, noise = protection.protected(reply, message, lambda: records.noise(record))
@@ -38,3 +41,20 @@ def make_visit(
         return Visit(reply, b"", diary)  # its memory stays as it was: nothing to send back
     name = f"{rng.client:06d}-{rng.round:06d}-{rng.exchange:04d}"
     return Visit(reply, records.write(visit.memory, name, noise), diary)
+
+
+def _check_diary(diary: object, method: str, kind: str) -> None:
+    """Refuse a diary that could not be recorded, before anything is made of the visit."""
+    where = f"method.name={method}: the diary of a visit for {kind!r}"
+    if not isinstance(diary, dict):
+        raise UserError(f"{where} is a {type(diary).__name__}, not a dict; leave it out for none")
+    for key, value in diary.items():
+        if not isinstance(key, str):
+            raise UserError(f"{where} has the key {key!r}, which is no text")
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError, RecursionError) as problem:
+            raise UserError(
+                f"{where} cannot be written as JSON: {key!r} is a {type(value).__name__} "
+                f"({in_one_line(problem)}); give plain numbers, texts, lists and dicts of them"
+            ) from None

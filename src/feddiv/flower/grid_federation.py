@@ -108,7 +108,7 @@ class FlowerFederation(Federation):
         """Greet sites until enough are there; then they get their numbers, or their old ones."""
         deadline, resumed = time.monotonic() + self.options.wait, bool(self.seats.by_key)
         wanted = self.wanted
-        self.tell(f"waiting for {wanted} sites")
+        self.tell(f"waiting for {wanted} site{'' if wanted == 1 else 's'}")
         self._meet()
         while (count := self._present() if resumed else len(self._strangers)) < wanted:
             if not self._pause(deadline):

@@ -3,12 +3,14 @@
 import tomllib
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from feddiv.core.did_you_mean import did_you_mean
 from feddiv.core.errors import UserError
 from feddiv.core.given_files import read_given
 from feddiv.core.toml import NotToml, parse_toml
+
+RUN_CONFIG: Final = "config.toml"  # in a run's folder: its experiment
 
 
 def presets() -> dict[str, str]:
@@ -43,6 +45,8 @@ def read_toml(source: str | Path) -> dict[str, Any]:
         except OSError as error:
             missing = isinstance(error, FileNotFoundError)
             hint = did_you_mean(path.stem, known) if missing else ""
+            if isinstance(error, IsADirectoryError) and (path / RUN_CONFIG).is_file():
+                hint = f", of a run: name {path / RUN_CONFIG}"
             raise UserError(f"config file {path}: {error.strerror or error}{hint}") from None
         except UnicodeDecodeError as error:
             raise UserError(f"config file {path} is not TOML: {error}") from None

@@ -11,7 +11,7 @@ class NotConformant(AssertionError):
         )
 
 
-class Stopped(BaseException):
+class TrialOver(BaseException):
     """A trial that cannot go on, whatever a method catches; the reason is among the findings."""
 
 
@@ -29,12 +29,12 @@ class Findings:
             return  # it shows without it
         self._places.setdefault(self.circumstance + finding, []).append(place)
 
-    def failed(self, what: str, problem: Exception, place: str = "") -> Stopped:
+    def failed(self, what: str, problem: Exception, place: str = "") -> TrialOver:
         """The finding that something raised an exception."""
         self.cause = self.cause or problem
         said = str(problem).strip().splitlines()
         self.add(": ".join([f"{what} fails", type(problem).__name__, *said[:1]]), place)
-        return Stopped()
+        return TrialOver()
 
     def __bool__(self) -> bool:
         return bool(self._places)

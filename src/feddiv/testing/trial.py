@@ -13,7 +13,7 @@ from feddiv.methods.contract import Method
 from feddiv.runs.prepare import prepare
 from feddiv.runs.run import Carrier, Run, execute
 from feddiv.runs.run_folder import RunFolder
-from feddiv.testing.findings import Findings, Stopped
+from feddiv.testing.findings import Findings, TrialOver
 from feddiv.testing.odd_clients import ROUNDS, described
 from feddiv.testing.watch import Watch
 
@@ -31,7 +31,7 @@ def watched_run(
     run = None
     try:
         run = execute(prepared, place, carrier=carrier)
-    except Stopped:
+    except TrialOver:
         pass
     except (UserError, Diverged) as problem:
         if not _refused(folder):  # else that is the reason

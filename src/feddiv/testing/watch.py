@@ -25,7 +25,7 @@ from feddiv.methods.contract import (
     Visit,
 )
 from feddiv.runs.journal import Seen, client_line, round_line
-from feddiv.testing.findings import Findings, Stopped
+from feddiv.testing.findings import Findings, TrialOver
 from feddiv.testing.lent_replies import Lent, Nobody
 from feddiv.testing.odd_clients import described
 from feddiv.testing.snapshot import REMEDIES, Generators, snapshot
@@ -64,7 +64,7 @@ class Watch:
             return None
         if not isinstance(exchange, Exchange):
             self.findings.add(f"plan returns a {type(exchange).__name__}, not an Exchange or None")
-            raise Stopped
+            raise TrialOver
         self._check_exchange(exchange)
         return exchange
 
@@ -80,10 +80,10 @@ class Watch:
         visit = self._call("visit", place, given, client, memory, received, rng)
         if not (isinstance(visit, Visit) and isinstance(visit.reply, Reply)):
             self.findings.add("visit has to return a Visit with a Reply in it", place)
-            raise Stopped
+            raise TrialOver
         if visit.reply.client != client.id:
             self.findings.add("visit replies as another client: Reply.client is client.id", place)
-            raise Stopped
+            raise TrialOver
         self._check_tree("visit", "the memory", self.method.Memory, visit.memory, place)
         self._check_diary(received.kind, visit, place)
         for name, value in visit.reply.payload.items():
@@ -113,7 +113,7 @@ class Watch:
                 "merge keeps weights of a reply, which are only lent and change when the next one "
                 "is taken: keep a copy, feddiv.methods.copied(reply.weights)"
             )
-            raise Stopped
+            raise TrialOver
         return merged
 
     def predict(self, nets: Nets, inputs: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ class Watch:
         if not isinstance(logits, torch.Tensor) or tuple(logits.shape) != wanted:
             shape = tuple(getattr(logits, "shape", ()))
             self.findings.add(f"predict gives shape {shape} for inputs that want {wanted}")
-            raise Stopped
+            raise TrialOver
         return logits
 
     def assess(self, client: Client, memory: Any, received: Message) -> Assessment:
@@ -134,14 +134,14 @@ class Watch:
         opinion = self._call("assess", place, given, client, memory, received)
         if not isinstance(opinion, Assessment):
             self.findings.add("assess has to return an Assessment", place)
-            raise Stopped
+            raise TrialOver
         for name in ("predicted", "p_clean", "scores"):
             value = getattr(opinion, name)
             if value is not None and np.shape(value) != (len(client),):
                 self.findings.add(
                     f"assess: {name} has to have one entry for each of the client's samples", place
                 )
-                raise Stopped
+                raise TrialOver
         quality = opinion.p_clean
         if quality is not None and not ((quality >= 0) & (quality <= 1)).all():
             self.findings.add("assess: p_clean has to lie between 0 and 1", place)
@@ -193,7 +193,7 @@ class Watch:
         unknown = sorted(set(exchange.clients) - self.facts.sizes.keys())
         if unknown:
             self.findings.add(f"plan asks client {unknown[0]}, which never said hello")
-            raise Stopped
+            raise TrialOver
         if len(set(exchange.clients)) < len(exchange.clients):
             self.findings.add("plan asks a client twice in one exchange")
         kind = exchange.message.kind
@@ -216,7 +216,7 @@ class Watch:
             record = pack(value)
         except NotATree as problem:
             self.findings.add(f"{name}: {what} cannot be written down: {problem}", place)
-            raise Stopped from problem
+            raise TrialOver from problem
         try:
             there = unpack(kind, record)
             reason = "something else comes back"
@@ -229,7 +229,7 @@ class Watch:
                 f"(Method[State, Memory], Averaging[Memory]): {reason}",
                 place,
             )
-            raise Stopped
+            raise TrialOver
 
     def _check_diary(self, kind: str, visit: Visit[Any], place: str) -> None:
         try:
@@ -250,7 +250,7 @@ class Watch:
                     "numbers, texts and lists",
                     place,
                 )
-                raise Stopped from None
+                raise TrialOver from None
 
 
 def _parts_of(client: Client) -> dict[str, object]:

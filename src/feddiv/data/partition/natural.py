@@ -43,10 +43,12 @@ class NaturalOptions(PartitionOptions):
                 f"min_size={self.min_size} samples, the largest has {sizes.max(initial=0)}"
             )
         if clients is not None and clients != len(kept):
+            # Clients that a caller brings along cannot be dealt anew.
+            anew = "" if dataset.name == "python" else ", or deal anew with partition.name=iid"
             raise UserError(
                 f"clients.count={clients}: {dataset.name} has {len(kept)} clients with at least "
                 f"partition.min_size={self.min_size} samples; leave clients.count out or set it "
-                f"to {len(kept)}, or deal the samples anew with partition.name=iid"
+                f"to {len(kept)}{anew}"
             )
         return Partition(
             tuple(np.flatnonzero(holder == client).astype(np.int64) for client in kept),
