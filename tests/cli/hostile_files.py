@@ -328,9 +328,10 @@ def _folders(folder: Path) -> None:
     nested = folder / "deep"
     nested.mkdir()
     descriptor = os.open(nested, os.O_RDONLY)
-    for _ in range(1500):  # longer than any path may be, and deeper than Python recurses
-        os.mkdir("d", dir_fd=descriptor)
-        below = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+    # Longer than any path may be, and not too deep for pytest to remove it some day.
+    for _ in range(500):
+        os.mkdir("deep-deep", dir_fd=descriptor)
+        below = os.open("deep-deep", os.O_RDONLY, dir_fd=descriptor)
         os.close(descriptor)
         descriptor = below
     os.close(descriptor)
