@@ -24,10 +24,10 @@ class PrivacyOptions(Options):
     # Of the clients of an exchange, the share that has to stay to the end of it (sum_only).
     threshold: float = Field(2 / 3, gt=0.5, le=1)
     epsilon: float = Field(8.0, gt=0, le=1000)  # of each client over the whole run (dp)
-    delta: float = Field(1e-5, gt=0, lt=0.1)  # should be well below 1 / n_k (dp)
+    delta: float = Field(1e-5, gt=0, le=1e-3)  # should be well below 1 / n_k (dp)
     # How often a client uploads a total with fresh noise; then it repeats the last (dp). None means
     # as often as a client is expected to take part.
-    uploads: int | None = Field(None, ge=1)
+    uploads: int | None = Field(None, ge=1, le=1_000_000)
 
 
 def check_installed(options: PrivacyOptions) -> None:
