@@ -6,8 +6,8 @@
 
 Every trial begins in an empty folder, is crashed once (one in three: twice), and is taken up until
 it ends. It must end, with exactly what a run leaves that was never crashed: models, journals but
-for times, opinions on labels, list of files. Processes are forked from this one, where torch is
-loaded already: a moment of a run is then hardly ever one of its imports. A full disk is a tmpfs of
+for times, opinions on labels, list of files. Processes are forked from this one, which has loaded
+what they need: a moment of a run is then hardly ever one of its imports. A full disk is a tmpfs of
 random size, which grows before the run is taken up, or every other time a limit on the size of
 files (RLIMIT_FSIZE), which fails in the middle of one; where mounting is not allowed, always the
 latter. A full disk has to be told in one line. `crash_targets.py` lists what can be crashed.
@@ -31,9 +31,6 @@ from random import Random
 from typing import Any
 
 from crash_targets import TARGETS, Fingerprint, Job, Target
-
-import feddiv.cli
-import feddiv.runs.run  # noqa: F401 - so that children need not load torch
 
 RESULTS = Path(__file__).parent / "results" / "crash.json"
 KINDS = ("killed", "killed, torn last line", "full disk")

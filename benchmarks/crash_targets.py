@@ -7,17 +7,20 @@ import hashlib
 import json
 import os
 import sys
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
 sys.path.append(str(Path(__file__).parents[1]))  # for tests.web
 from tests.web import Web, packed_benchmark, serving
 
+import feddiv
 from feddiv.core.archives import read_npz
 from feddiv.core.files import Unreadable, load_tensors
 from feddiv.core.trees import assemble
@@ -64,6 +67,15 @@ class RunTarget(Target):
     def __init__(self, *settings: str, workers: int = 0) -> None:
         self.settings, self.workers = settings, workers
 
+    @contextmanager
+    def ready(self) -> Iterator[None]:
+        """Everything that a run imports, so that moments of a run are hardly ever imports."""
+        preset, *settings = TINY
+        overrides = {"against": [], **tomllib.loads("\n".join(settings))}
+        with TemporaryDirectory() as folder:
+            feddiv.run(preset, overrides, out=Path(folder) / "run", workers=0)
+        yield
+
     def job(self, folder: Path) -> Job:
         """The command as somebody types it."""
         from feddiv.cli import main
@@ -84,9 +96,7 @@ class RunTarget(Target):
         found: Fingerprint = {}
         for run in (folder, *sorted((folder / "against").glob("*"))):
             name = str(run.relative_to(folder))
-            found[f"{name} files"] = " ".join(
-                sorted(file.name for file in run.rglob("*") if file.name != PICTURE)
-            )
+            found[f"{name} files"] = " ".join(sorted(_names(run)))
             for file in ("model.safetensors", "best.safetensors", "draw.npz"):
                 found[f"{name} {file}"] = hashlib.sha256((run / file).read_bytes()).hexdigest()
             for file in JOURNALS:
@@ -115,6 +125,14 @@ class RunTarget(Target):
                     line = b'{"turn": 7, "round": 7, "stage": "train", "visits": 2}'
                     with file.open("ab") as opened:
                         opened.write(line[: rng.randrange(1, len(line))])
+
+
+def _names(run: Path) -> Iterator[str]:
+    """Of the files of a run; which checkpoints are its last two depends on the time it took."""
+    for file in run.rglob("*"):
+        kept = file.parent.name == FOLDER and file.suffix == ".safetensors"
+        if file.name != PICTURE and not kept:
+            yield file.name
 
 
 def _journal(file: Path) -> str:
