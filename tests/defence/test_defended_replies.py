@@ -107,6 +107,13 @@ def test_a_client_that_is_alone_is_compared_with_those_before_it(rule: str) -> N
     assert merged([LIAR], weights=rule)[0] == [-300, -400]  # the first of all
 
 
+def test_a_round_in_which_most_lie_does_not_set_the_measure() -> None:
+    most = [HONEST[0], *(replace(LIAR, client=k) for k in (1, 2, 3))]
+    assert merged(most, weights="median")[0] == [-300, -400]  # nothing came before
+    # Norm 5 is usual, 10 may be by now, and an update has at most twice that: (-12, -16).
+    assert merged(most, weights="median", recent=(5.0,) * 9)[0] == pytest.approx([-12, -16])
+
+
 @pytest.mark.parametrize("rule", ["median", "trimmed_mean"])
 def test_sums_become_the_robust_total(rule: str) -> None:
     # 40 samples, of which 40 % are in the first count.

@@ -20,6 +20,8 @@ from feddiv.learning.robust import capped_sizes, clip_factor
 from feddiv.learning.robust_models import clipped, robust_aggregate
 from feddiv.methods.contract import Exchange, Kind, Replies, Reply
 
+DRIFT = 2.0  # how much larger the usual update may be than before
+
 
 @dataclass
 class DefendedReplies:
@@ -72,30 +74,40 @@ class DefendedReplies:
             yield replace(reply, weights=weights)
 
     def _merged(self, replies: list[Reply]) -> list[Reply]:
-        """All replies of the exchange, their models clipped or replaced by their aggregate."""
+        """All replies of the exchange, their models clipped, then replaced by their aggregate.
+
+        Of few models more may lie than are trimmed away; clipped ones do little harm even then.
+        """
         robust = self.defence.robust
+        replies = [self._clipped(reply) for reply in replies]
         models = {r.client: r.weights for r in replies if r.weights is not None}
-        if not models:
+        if robust.weights == "clip" or not models or len(self.exchange.clients) == 1:
             return replies
-        if robust.weights == "clip" or len(self.exchange.clients) == 1:
-            return [self._clipped(reply) for reply in replies]
         sizes = [r.samples for r in replies if r.weights is not None]
         weights = capped_sizes(np.array(sizes, np.float64))
         aggregate = robust_aggregate(robust.weights, list(models.values()), weights, robust.trim)
         return [r if r.weights is None else replace(r, weights=aggregate) for r in replies]
 
     def _clipped(self, reply: Reply) -> Reply:
-        """The reply, its update at most so many times the usual norm.
-
-        In a hand-over a client is alone: it is compared with those before it.
-        """
-        alone = len(self.exchange.clients) == 1
-        compared = self.recent if alone else tuple(self.norms.values())
-        if reply.weights is None or not compared:
+        """The reply, its update at most so many times the usual norm."""
+        usual = self._usual
+        if reply.weights is None or usual is None:
             return reply
-        usual = float(np.median(compared))
         factor = clip_factor(self.norms[reply.client], usual, self.defence.robust.clip)
         if factor == 1.0:
             return reply
         sent: Weights = self.exchange.to(reply.client).weights
         return replace(reply, weights=clipped(reply.weights, sent, factor))
+
+    @property
+    def _usual(self) -> float | None:
+        """The median norm of the exchange's updates, or twice that of those before it if less.
+
+        So a round in which liars are most does not set the measure. In a hand-over a client is
+        alone: it is compared with those before it.
+        """
+        before = float(np.median(self.recent)) if self.recent else None
+        if len(self.exchange.clients) == 1:
+            return before
+        now = float(np.median(list(self.norms.values())))
+        return now if before is None else min(now, DRIFT * before)
