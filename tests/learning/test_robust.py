@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from feddiv.learning.robust import (
     capped_sizes,
-    clip_factor,
     geometric_median_weights,
     krum,
     weighted_median,
@@ -72,9 +71,3 @@ def test_the_geometric_median_of_points_on_a_line_is_their_median() -> None:
     # Most are the same: there is a centre, and it has no distance from them.
     same = geometric_median_weights(squared([1.0, 1.0, 1.0, 9.0]), np.ones(4))
     assert same @ np.array([1.0, 1.0, 1.0, 9.0]) == pytest.approx(1.0, abs=0.01)
-
-
-def test_an_update_is_shrunk_to_twice_the_usual_norm() -> None:
-    assert clip_factor(10.0, usual=1.0, most=2.0) == 0.2
-    assert clip_factor(2.0, usual=1.0, most=2.0) == 1.0
-    assert clip_factor(5.0, usual=0.0, most=2.0) == 0.0

@@ -6,17 +6,19 @@ every reply is handed on with that aggregate for its weights: any weighted mean 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from feddiv.core.arrays import Weights
-from feddiv.defence.defence import Defence
+from feddiv.defence.defence import FEWEST, Defence
 from feddiv.defence.pooled import RobustTotals
 from feddiv.federation.accounts import Accounts
+from feddiv.federation.update_norm import update_norm
 from feddiv.learning.average import copied
-from feddiv.learning.robust import capped_sizes, clip_factor
+from feddiv.learning.robust import capped_sizes
 from feddiv.learning.robust_models import clipped, robust_aggregate
 from feddiv.methods.contract import Exchange, Kind, Replies, Reply
 
@@ -90,23 +92,24 @@ class DefendedReplies:
 
     def _clipped(self, reply: Reply) -> Reply:
         """The reply, its update at most so many times the usual norm."""
-        if reply.weights is None or (usual := self._usual) is None:
-            return reply
-        factor = clip_factor(self.norms[reply.client], usual, self.defence.robust.clip)
-        if factor == 1.0:
+        if reply.weights is None:
             return reply
         sent: Weights = self.exchange.to(reply.client).weights
-        return replace(reply, weights=clipped(reply.weights, sent, factor))
+        norm, limit = self.norms[reply.client], self._limit(sent)
+        if norm <= limit:
+            return reply
+        return replace(reply, weights=clipped(reply.weights, sent, limit / norm))
 
-    @property
-    def _usual(self) -> float | None:
-        """The median norm of the exchange's updates, or twice that of those before it if less.
+    def _limit(self, sent: Weights) -> float:
+        """The largest norm of an update: so many times the median one of the exchange.
 
-        So a round in which liars are most does not set the measure. In a hand-over a client is
-        alone: it is compared with those before it.
+        That counts for at most twice the median of those before it, so that a round in which liars
+        are most does not set the measure. In a hand-over a client is alone and compared with those
+        before it; the first ones move the model by no more than its own norm.
         """
-        before = float(np.median(self.recent)) if self.recent else None
+        most, now = self.defence.robust.clip, float(np.median(list(self.norms.values())))
+        known = len(self.recent) >= FEWEST
+        before = float(np.median(self.recent)) if known else math.inf
         if len(self.exchange.clients) == 1:
-            return before
-        now = float(np.median(list(self.norms.values())))
-        return now if before is None else min(now, DRIFT * before)
+            return most * before if known else update_norm(sent)
+        return most * min(now, DRIFT * before)

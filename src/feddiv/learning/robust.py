@@ -78,9 +78,3 @@ def geometric_median_weights(distances: Array, weights: Array) -> Array:
         share = weights / np.maximum(gaps, least)
         share = share / share.sum()
     return np.asarray(share)
-
-
-def clip_factor(norm: float, usual: float, most: float) -> float:
-    """By what an update is shrunk so that its norm is at most `most` times the usual one."""
-    limit = most * usual
-    return 1.0 if norm <= limit else limit / norm
