@@ -12,6 +12,7 @@ from feddiv.config.sections import RobustOptions
 from feddiv.defence.defence import Defence, standing_out
 from feddiv.defence.replies import DefendedReplies
 from feddiv.federation.accounts import Accounts
+from feddiv.federation.update_norm import update_norm
 from feddiv.learning.average import RunningMean
 from feddiv.methods.contract import Declared, Exchange, Facts, Kind, Message, Reply
 
@@ -48,6 +49,7 @@ def merged(
     *,
     accounts: Accounts | None = None,
     recent: tuple[float, ...] = (),
+    sent: Message = SENT,
     largest_site: int | None = None,
     **robust: Any,
 ) -> tuple[list[float], list[float]]:
@@ -56,11 +58,11 @@ def merged(
     defended = DefendedReplies(
         Lent(replies, accounts),
         Defence(RobustOptions(**robust), largest_site),
-        Exchange(tuple(each.client for each in replies), SENT),
+        Exchange(tuple(each.client for each in replies), sent),
         KIND,
         sizes={**SIZES, **{each.client: each.samples for each in replies}},
         norms={
-            each.client: float(each.weights["net"]["weight"].norm())
+            each.client: update_norm(each.weights, sent.weights)
             for each in replies
             if each.weights is not None
         },
@@ -104,7 +106,13 @@ def test_updates_are_clipped_to_the_median_norm_of_the_exchange() -> None:
 @pytest.mark.parametrize("rule", ["clip", "median", "krum"])
 def test_a_client_that_is_alone_is_compared_with_those_before_it(rule: str) -> None:
     assert merged([LIAR], weights=rule, recent=(5.0, 4.0, 6.0))[0] == pytest.approx([-6, -8])
-    assert merged([LIAR], weights=rule)[0] == [-300, -400]  # the first of all
+    assert merged([LIAR], weights=rule)[0] == [-300, -400]  # the first of all, from nothing
+
+
+def test_the_first_of_a_hand_over_move_a_model_by_no_more_than_its_own_norm() -> None:
+    begun = Message("train", {"net": {"weight": torch.tensor([3.0, 4.0])}})
+    liar = reply(3, [-297, -396], [10, 0], 10)  # 500 away from it, in the other direction
+    assert merged([liar], weights="clip", sent=begun)[0] == pytest.approx([0, 0], abs=1e-6)
 
 
 def test_a_round_in_which_most_lie_does_not_set_the_measure() -> None:

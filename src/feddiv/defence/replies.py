@@ -111,5 +111,5 @@ class DefendedReplies:
         known = len(self.recent) >= FEWEST
         before = float(np.median(self.recent)) if known else math.inf
         if len(self.exchange.clients) == 1:
-            return most * before if known else update_norm(sent)
+            return most * before if known else update_norm(sent) or math.inf
         return most * min(now, DRIFT * before)
