@@ -61,7 +61,7 @@ OFF, ROBUST = "off", "robust"
 DEFENCES = {
     OFF: [],
     ROBUST: [
-        "robust.weights=trimmed_mean",
+        "robust.weights=geometric_median",
         "robust.filter=trimmed_mean",
         "federation.largest_site={largest}",
     ],
