@@ -193,7 +193,7 @@ def main() -> None:
     parser.add_argument("--settings", nargs="+", default=SETTINGS, help="these presets only")
     parser.add_argument("--options", nargs="+", choices=OPTIONS, help="these filters only")
     parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS, help="these seeds instead")
-    parser.add_argument("--trials", type=int, default=200, help="of the game (default 200)")
+    parser.add_argument("--trials", type=int, default=100, help="of the game (default 100)")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
     parser.add_argument("--table", action="store_true", help="run nothing")
     options = parser.parse_args()
