@@ -23,7 +23,6 @@ EQUAL = np.ones(4)
     [
         ("median", [1.5, 4.0]),  # of -900 1 2 3, and of 1 3 5 800
         ("trimmed_mean", [1.5, 4.0]),  # a quarter at each end is one of four
-        ("nearest_mean", [2.0, 3.0]),  # of the three that are near (1.5, 4)
     ],
 )
 def test_by_coordinate(rule: str, expected: list[float]) -> None:

@@ -67,9 +67,7 @@ class RobustOptions(Options):
 
     # How models become one: the method's own mean, the same of updates whose norm is clipped, or
     # an aggregate that replaces the mean.
-    weights: Literal[
-        "mean", "clip", "median", "trimmed_mean", "nearest_mean", "krum", "geometric_median"
-    ] = "mean"
+    weights: Literal["mean", "clip", "median", "trimmed_mean", "krum", "geometric_median"] = "mean"
     clip: float = Field(2.0, gt=0, le=1000)  # largest norm of an update, in medians of the norms
     trim: float = Field(0.3, ge=0, lt=0.5)  # the share of clients that may lie: left out, or cut
     # How the clients' statistics become one filter: as the method does it, or by a robust centre.

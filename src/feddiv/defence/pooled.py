@@ -16,7 +16,7 @@ import numpy as np
 from feddiv.core.arrays import Array
 from feddiv.defence.defence import Defence
 from feddiv.federation.accounts import Accounts
-from feddiv.learning.robust import capped_sizes, nearest_shares, weighted_median
+from feddiv.learning.robust import capped_sizes, weighted_median
 from feddiv.methods.contract import Kind, Reply
 
 
@@ -77,5 +77,9 @@ def robust_centre(rows: Array, weights: Array, rule: str, trim: float) -> Array:
     """
     middle = weighted_median(rows, weights)
     distances = np.abs(rows - middle).sum(axis=1)
-    inside = 0.5 if rule == "median" else 1 - trim
-    return np.asarray(nearest_shares(distances, weights, inside) @ rows)
+    share, inside = weights / weights.sum(), 0.5 if rule == "median" else 1 - trim
+    order = distances.argsort(kind="stable")
+    reached = np.cumsum(share[order])
+    kept = np.zeros_like(share)
+    kept[order] = np.clip(np.minimum(reached, inside) - (reached - share[order]), 0.0, None)
+    return np.asarray(kept @ rows / kept.sum())

@@ -41,15 +41,6 @@ def weighted_trimmed_mean(values: Array, weights: Array, trim: float) -> Array:
     return np.asarray((kept * ordered).sum(axis=0) / kept.sum(axis=0))
 
 
-def nearest_shares(distances: Array, weights: Array, inside: float) -> Array:
-    """What each of K counts if only the share `inside` of weight with the least distance does."""
-    share, order = weights / weights.sum(), distances.argsort(kind="stable")
-    reached = np.cumsum(share[order])
-    kept = np.zeros_like(share)
-    kept[order] = np.clip(np.minimum(reached, inside) - (reached - share[order]), 0.0, None)
-    return np.asarray(kept / kept.sum())
-
-
 def _ordered(values: Array, weights: Array) -> tuple[np.ndarray, Array]:
     """The order of each column, and the share of weight up to each place of it; [K, P] both."""
     order = values.argsort(axis=0, kind="stable")

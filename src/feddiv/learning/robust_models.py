@@ -16,7 +16,6 @@ from feddiv.learning.average import floating
 from feddiv.learning.robust import (
     geometric_median_weights,
     krum,
-    nearest_shares,
     weighted_median,
     weighted_trimmed_mean,
 )
@@ -32,9 +31,6 @@ def robust_aggregate(rule: str, models: Sequence[Weights], weights: Array, trim:
     if rule == "geometric_median":
         share = geometric_median_weights(squared_distances(models), weights)
         return _centred(models, lambda values: share @ values)
-    if rule == "nearest_mean":
-        share = nearest_shares(from_the_middle(models, weights), weights, 1 - trim)
-        return _centred(models, lambda values: share @ values)
     if rule == "trimmed_mean":
         return _centred(models, lambda values: weighted_trimmed_mean(values, weights, trim))
     assert rule == "median", rule
@@ -49,14 +45,6 @@ def squared_distances(models: Sequence[Weights]) -> Array:
         products += moved @ moved.T
     own = np.diag(products)
     return np.maximum(own[:, None] + own[None, :] - 2 * products, 0.0)
-
-
-def from_the_middle(models: Sequence[Weights], weights: Array) -> Array:
-    """Squared distances [K] of the models from the median of each entry."""
-    distances = np.zeros(len(models))
-    for _, _, values in _stretches(models):
-        distances += np.square(values - weighted_median(values, weights)).sum(axis=1)
-    return distances
 
 
 def clipped(model: Weights, sent: Weights, factor: float) -> Weights:
