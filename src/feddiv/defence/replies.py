@@ -90,8 +90,7 @@ class DefendedReplies:
 
     def _clipped(self, reply: Reply) -> Reply:
         """The reply, its update at most so many times the usual norm."""
-        usual = self._usual
-        if reply.weights is None or usual is None:
+        if reply.weights is None or (usual := self._usual) is None:
             return reply
         factor = clip_factor(self.norms[reply.client], usual, self.defence.robust.clip)
         if factor == 1.0:
