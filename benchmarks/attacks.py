@@ -92,7 +92,7 @@ STUDIES = {
     "cifar10": Study(
         "cifar10-laptop",
         (20, 21, 22),
-        (NONE, "all clean", "all noisy", "somebody else's labels", "update × −1"),
+        (NONE, "all noisy", "all clean", "somebody else's labels", "update × −1", "silent"),
         (0.3,),
         {"plus": (OFF, ROBUST), "paper": (OFF,)},
     ),

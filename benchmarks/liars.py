@@ -70,6 +70,9 @@ class Lying(Simulation):
             if client not in self.liars:
                 yield visit
                 continue
+            if self.attack.silent:
+                yield Absence(client, "says nothing")
+                continue
             reply = visit.reply
             if reply.weights is not None:  # they may be those of the net that a lie needs
                 reply = replace(reply, weights=copied(reply.weights))

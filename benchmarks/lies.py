@@ -215,6 +215,7 @@ class Attack:
     model: Callable[[StateDict, StateDict], StateDict] | None = None
     size: int = 1  # n_k, and with it all totals, are said to be so many times what they are
     disguised: bool = False  # answers under an honest client's number
+    silent: bool = False  # does not answer at all: a yardstick, what others know without liars
 
 
 def _of_model(model: Callable[[StateDict, StateDict], StateDict], **more: Any) -> Attack:
@@ -224,6 +225,7 @@ def _of_model(model: Callable[[StateDict, StateDict], StateDict], **more: Any) -
 NONE = "none"
 ATTACKS: Mapping[str, Attack] = {
     NONE: Attack(),
+    "silent": Attack(silent=True),
     # of the filter
     "not finite": Attack(SCORES, not_finite),
     "huge": Attack(SCORES, huge),
