@@ -122,6 +122,25 @@ def test_a_round_in_which_most_lie_does_not_set_the_measure() -> None:
     assert merged(most, weights="median", recent=(5.0,) * 9)[0] == pytest.approx([-12, -16])
 
 
+def test_clients_that_did_not_move_do_not_erase_the_updates_of_others() -> None:
+    still = [reply(k, [0, 0], [4, 6], 10) for k in (3, 4, 5)]
+    # Three of six moved, by 5 each: none is cut, and the mean is half of theirs.
+    assert merged([*HONEST, *still], weights="clip")[0] == pytest.approx([1.5, 2])
+    # Nor do those that stood still before: of the last ones that moved, 5 is usual.
+    before = (0.0,) * 9 + (5.0,) * 3
+    assert merged([*HONEST, *still], weights="clip", recent=before)[0] == pytest.approx([1.5, 2])
+    assert merged(HONEST[:1], weights="clip", recent=before)[0] == pytest.approx([3, 4])
+
+
+@pytest.mark.parametrize("rule", ["median", "trimmed_mean"])
+def test_who_says_nothing_but_zeros_has_no_say_in_a_robust_total(rule: str) -> None:
+    accounts = Accounts()
+    zeros = reply(3, [0, 0], [0, 0], 10)
+    assert merged([zeros], accounts=accounts, filter=rule)[1] == [0, 0]
+    # From rows that are all zeros; then 30 samples of which 40 % are in the first count.
+    assert merged(HONEST, accounts=accounts, filter=rule)[1] == pytest.approx([12, 18])
+
+
 @pytest.mark.parametrize("rule", ["median", "trimmed_mean"])
 def test_sums_become_the_robust_total(rule: str) -> None:
     # 40 samples, of which 40 % are in the first count.
