@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from feddiv.config.sections import RobustOptions
-from feddiv.defence.defence import Defence, standing_out
+from feddiv.defence.defence import Defence, barred, standing_out
 from feddiv.defence.replies import DefendedReplies
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.update_norm import update_norm
@@ -176,6 +176,12 @@ def test_who_is_blamed_for_a_broken_model() -> None:
     assert standing_out({0: 0.0, 1: 0.0, 2: 0.0, 3: 5.0}) == {}
     assert standing_out({0: 1.0, 1: 100.0}) == {}
     assert standing_out({}) == {}
+
+
+def test_who_is_far_out_is_not_asked_for_ten_turns() -> None:
+    norms = {0: 1.0, 1: 1.0, 2: 1.0, 3: 10_001.0, 4: 9_999.0}
+    assert barred({}, norms, turn=3) == {3: 13}
+    assert barred({5: 2, 6: 3}, norms, turn=3) == {6: 3, 3: 13}  # 5 may be asked again
 
 
 def test_the_last_norms_are_remembered() -> None:

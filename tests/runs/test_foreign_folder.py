@@ -285,6 +285,11 @@ FORGED: dict[str, tuple[Change, str]] = {
     "accounts without end": (account(lambda rows: rows / 0), "that are not finite"),
     "norms that are none": (say(norms=["1"]), "says '1' for a norm"),
     "a norm below zero": (say(norms=[1.0, -1.0]), "says '-1.0' for a norm"),
+    "barred by number": (say(barred=3), "of clients that are not asked"),
+    "barred for good": (
+        say(barred={"items": [[1, "long"]]}),
+        "says 'long' for clients that are not asked",
+    ),
     "another shape": (reshape, "has a model 'net' of another net"),
     "another type": (retype, "has a model 'net' of another net"),
     "another filter": (other_totals, "for .*, not torch.float64"),

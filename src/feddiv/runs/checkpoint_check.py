@@ -55,6 +55,10 @@ def _check_numbers(checkpoint: Checkpoint) -> None:
     _count(cut.attempt, "attempt")
     _seconds(cut.seconds, "spent")
     _seconds(standing.seconds, "seconds")
+    if not isinstance(cut.barred, dict):
+        raise Unreadable("says nothing that can be read of clients that are not asked")
+    for number in (*cut.barred.keys(), *cut.barred.values()):
+        _count(number, "clients that are not asked")
     for norm in cut.norms:
         if not isinstance(norm, int | float) or not math.isfinite(norm) or norm < 0:
             raise Unreadable(f"says {str(norm)[:40]!r} for a norm, which is none")
