@@ -89,6 +89,6 @@ def test_a_line_says_where_a_robust_filter_does_nothing(method: str, does_someth
     }
     validated({**tree, "robust": {"filter": "median"}}, notes.append)
     assert bool(notes) is not does_something
-    assert all(line.startswith("robust.filter=median: nothing that ") for line in notes)
+    assert all(line.startswith("robust.filter=median changes nothing: ") for line in notes)
     validated(tree, notes.append)
     assert len(notes) <= 1

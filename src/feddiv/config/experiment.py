@@ -211,8 +211,8 @@ def validated(
     robust = experiment.robust.filter
     if robust != "sum" and not (method.takes_centres or sends_totals(method)):
         note(
-            f"robust.filter={robust}: nothing that {experiment.method.name} is told of labels is "
-            "put together at the server, as it is set; the rule changes nothing"
+            f"robust.filter={robust} changes nothing: {experiment.method.name}, as it is set, has "
+            "no filter that clients make together"
         )
     named = set()
     for other in experiment.against:
