@@ -13,8 +13,10 @@ import torch
 
 import feddiv
 from feddiv.core.errors import UserError
-from feddiv.core.files import load_tensors, save_tensors
+from feddiv.core.files import Unreadable, load_tensors, save_tensors
+from feddiv.privacy.noise import NoiseMemory, Told
 from feddiv.runs.checkpoint import HEADER, _checksum
+from feddiv.runs.checkpoint_check import _check_noise
 from feddiv.runs.start_and_resume import Watcher
 
 TINY: dict[str, Any] = {
@@ -322,6 +324,22 @@ def test_the_one_before_a_forged_checkpoint_is_used(
     assert run.summary["model_hash"] == whole.summary["model_hash"]
     (reason,) = watcher.refusals
     assert reason.startswith(str(last))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        3,
+        {"histogram": 3},
+        {"histogram": Told(np.zeros(2), np.array([0.0, np.nan]))},
+        {"histogram": Told(np.zeros(2), 3)},  # type: ignore[arg-type]
+        {"histogram": Told(np.zeros(2), np.zeros(2), -1)},
+    ],
+)
+def test_a_memory_of_noise_that_is_none(told: Any) -> None:
+    with pytest.raises(Unreadable, match=r"noise of client 0 that is none|for uploads"):
+        _check_noise(NoiseMemory(told), 0)
+    _check_noise(NoiseMemory({"histogram": Told(np.zeros(2), np.ones(2), 1)}), 0)
 
 
 # The other files of a folder
