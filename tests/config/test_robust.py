@@ -1,10 +1,16 @@
 """The settings of the defences: what they refuse, and what they tell the method."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
 import pytest
 
 from feddiv.config.experiment import Experiment, to_toml, validated
 from feddiv.core.errors import UserError
+from feddiv.core.randomness import Streams
 from feddiv.learning.robust import CentreRule
+from feddiv.methods.contract import Exchange, Facts, Message, Reply
 
 
 def experiment(**changed: object) -> Experiment:
@@ -53,6 +59,29 @@ def test_a_robust_filter_is_that_of_mixtures_too() -> None:
         method={"name": "feddiv"}, robust=robust, warmup={"iterations": 1}
     ).build_method()
     assert not plus.takes_centres  # its histograms are made robust on their way
+
+
+@dataclass
+class Answers:
+    """Three clients' mixtures, of which the last is a lie."""
+
+    missing: list[int] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Reply]:
+        for client, noisy in enumerate([0.5, 0.6, 1.0]):
+            mixture = np.array([0.1, noisy, 0.1, 0.1, 0.5, 0.5])
+            yield Reply(client, 10, payload={"mixture": mixture})
+
+
+@pytest.mark.parametrize(("rule", "noisy"), [("sum", 0.7), ("median", 0.6)])
+def test_the_server_merges_mixtures_by_the_rule(rule: str, noisy: float) -> None:
+    paper = experiment(
+        method={"name": "feddiv-paper"}, robust={"filter": rule}, warmup={"iterations": 1}
+    ).build_method()
+    facts = Facts(("a", "b"), (2,), dict.fromkeys(range(3), 10), iid=True)
+    state = paper.begin(lambda name: {}, facts, Streams(0))
+    merged = paper.merge(state, Exchange((0, 1, 2), Message("filter")), Answers())
+    assert merged.mixture == pytest.approx([0.1, noisy, 0.1, 0.1, 0.5, 0.5])
 
 
 @pytest.mark.parametrize(("key", "value"), [("centre", "median"), ("trim", 0.2)])
