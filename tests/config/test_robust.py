@@ -1,9 +1,16 @@
 """The settings of the defences: what they refuse, and what they tell the method."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
 import pytest
 
-from feddiv.config.experiment import Experiment, validated
+from feddiv.config.experiment import Experiment, to_toml, validated
 from feddiv.core.errors import UserError
+from feddiv.core.randomness import Streams
+from feddiv.learning.robust import CentreRule
+from feddiv.methods.contract import Exchange, Facts, Message, Reply
 
 
 def experiment(**changed: object) -> Experiment:
@@ -46,8 +53,71 @@ def test_a_robust_filter_is_that_of_mixtures_too() -> None:
     paper = experiment(
         method={"name": "feddiv-paper"}, robust=robust, warmup={"iterations": 1}
     ).build_method()
-    assert (paper.options.filter.centre, paper.options.filter.trim) == ("trimmed_mean", 0.2)
+    assert paper.takes_centres
+    assert paper.centre == CentreRule("trimmed_mean", 0.2)
     plus = experiment(
         method={"name": "feddiv"}, robust=robust, warmup={"iterations": 1}
     ).build_method()
-    assert plus.options.filter.centre == "mean"  # its histograms are made robust on their way
+    assert not plus.takes_centres  # its histograms are made robust on their way
+
+
+@dataclass
+class Answers:
+    """Three clients' mixtures, of which the last is a lie."""
+
+    missing: list[int] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Reply]:
+        for client, noisy in enumerate([0.5, 0.6, 1.0]):
+            mixture = np.array([0.1, noisy, 0.1, 0.1, 0.5, 0.5])
+            yield Reply(client, 10, payload={"mixture": mixture})
+
+
+@pytest.mark.parametrize(("rule", "noisy"), [("sum", 0.7), ("median", 0.6)])
+def test_the_server_merges_mixtures_by_the_rule(rule: str, noisy: float) -> None:
+    paper = experiment(
+        method={"name": "feddiv-paper"}, robust={"filter": rule}, warmup={"iterations": 1}
+    ).build_method()
+    facts = Facts(("a", "b"), (2,), dict.fromkeys(range(3), 10), iid=True)
+    state = paper.begin(lambda name: {}, facts, Streams(0))
+    merged = paper.merge(state, Exchange((0, 1, 2), Message("filter")), Answers())
+    assert merged.mixture == pytest.approx([0.1, noisy, 0.1, 0.1, 0.5, 0.5])
+
+
+@pytest.mark.parametrize(("key", "value"), [("centre", "median"), ("trim", 0.2)])
+def test_the_centre_is_no_option_of_the_method(key: str, value: object) -> None:
+    with pytest.raises(UserError, match=f"method.filter.{key}"):
+        experiment(method={"name": "feddiv", "filter": {key: value}}, warmup={"iterations": 1})
+
+
+def test_a_config_with_the_keys_that_runs_once_wrote_is_read() -> None:
+    written = {"name": "feddiv", "filter": {"centre": "mean", "trim": 0.3}}
+    warmup = {"iterations": 1}
+    plain = experiment(method={"name": "feddiv"}, warmup=warmup)
+    assert experiment(method=written, warmup=warmup) == plain
+    assert "centre" not in to_toml(plain)
+
+
+@pytest.mark.parametrize(
+    ("method", "does_something"),
+    [
+        ("fedavg", False),
+        ("fedcorr", False),
+        ("feddiv-local-filter", False),
+        ("feddiv-paper", True),
+        ("feddiv", True),
+    ],
+)
+def test_a_line_says_where_a_robust_filter_does_nothing(method: str, does_something: bool) -> None:
+    notes: list[str] = []
+    tree = {
+        "method": {"name": method},
+        "partition": {"name": "iid"},
+        "noise": {"name": "none"},
+        "warmup": {"iterations": 1},
+    }
+    validated({**tree, "robust": {"filter": "median"}}, notes.append)
+    assert bool(notes) is not does_something
+    assert all(line.startswith("robust.filter=median changes nothing: ") for line in notes)
+    validated(tree, notes.append)
+    assert len(notes) <= 1

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from feddiv.config.sections import RobustOptions
-from feddiv.defence.defence import Defence, standing_out
+from feddiv.defence.defence import Defence, barred, standing_out
 from feddiv.defence.replies import DefendedReplies
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.update_norm import update_norm
@@ -122,6 +122,25 @@ def test_a_round_in_which_most_lie_does_not_set_the_measure() -> None:
     assert merged(most, weights="median", recent=(5.0,) * 9)[0] == pytest.approx([-12, -16])
 
 
+def test_clients_that_did_not_move_do_not_erase_the_updates_of_others() -> None:
+    still = [reply(k, [0, 0], [4, 6], 10) for k in (3, 4, 5)]
+    # Three of six moved, by 5 each: none is cut, and the mean is half of theirs.
+    assert merged([*HONEST, *still], weights="clip")[0] == pytest.approx([1.5, 2])
+    # Nor do those that stood still before: of the last ones that moved, 5 is usual.
+    before = (0.0,) * 9 + (5.0,) * 3
+    assert merged([*HONEST, *still], weights="clip", recent=before)[0] == pytest.approx([1.5, 2])
+    assert merged(HONEST[:1], weights="clip", recent=before)[0] == pytest.approx([3, 4])
+
+
+@pytest.mark.parametrize("rule", ["median", "trimmed_mean"])
+def test_who_says_nothing_but_zeros_has_no_say_in_a_robust_total(rule: str) -> None:
+    accounts = Accounts()
+    zeros = reply(3, [0, 0], [0, 0], 10)
+    assert merged([zeros], accounts=accounts, filter=rule)[1] == [0, 0]
+    # From rows that are all zeros; then 30 samples of which 40 % are in the first count.
+    assert merged(HONEST, accounts=accounts, filter=rule)[1] == pytest.approx([12, 18])
+
+
 @pytest.mark.parametrize("rule", ["median", "trimmed_mean"])
 def test_sums_become_the_robust_total(rule: str) -> None:
     # 40 samples, of which 40 % are in the first count.
@@ -157,6 +176,12 @@ def test_who_is_blamed_for_a_broken_model() -> None:
     assert standing_out({0: 0.0, 1: 0.0, 2: 0.0, 3: 5.0}) == {}
     assert standing_out({0: 1.0, 1: 100.0}) == {}
     assert standing_out({}) == {}
+
+
+def test_who_is_far_out_is_not_asked_for_ten_turns() -> None:
+    norms = {0: 1.0, 1: 1.0, 2: 1.0, 3: 10_001.0, 4: 9_999.0}
+    assert barred({}, norms, turn=3) == {3: 13}
+    assert barred({5: 2, 6: 3}, norms, turn=3) == {6: 3, 3: 13}  # 5 may be asked again
 
 
 def test_the_last_norms_are_remembered() -> None:

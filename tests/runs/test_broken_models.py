@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -12,16 +12,19 @@ import torch
 from feddiv.config.reading import load_experiment
 from feddiv.core.arrays import StateDict
 from feddiv.core.errors import Diverged
+from feddiv.core.files import load_tensors
 from feddiv.core.randomness import Streams
 from feddiv.federation.federation import Absence
 from feddiv.federation.in_process import InProcess
 from feddiv.methods.contract import Exchange, Visit
+from feddiv.runs.checkpoint import HEADER
 from feddiv.runs.prepare import prepare
 from feddiv.runs.run import Run, execute
 from feddiv.runs.run_folder import RunFolder
 
 Break = Callable[[str, torch.Tensor], torch.Tensor]
 LIAR = 1
+NOT_ASKED = "not asked up to turn 11: the norm of its update in turn 1 was over 10000 times"
 SETTINGS = [
     "rounds=3",
     "against=",
@@ -40,10 +43,12 @@ class WithLiars(InProcess):
 
     broken: Break
     everyone = False
+    trained: ClassVar[list[int]] = []
 
     def visits(self, exchange: Exchange, rng: Streams) -> Iterator[Visit[Any] | Absence]:
         for visit in super().visits(exchange, rng):
             reply = visit.reply
+            self.trained.append(reply.client)
             if reply.weights is not None and (self.everyone or reply.client == LIAR):
                 net: StateDict = {
                     key: self.broken(key, value) for key, value in reply.weights["net"].items()
@@ -107,12 +112,28 @@ def test_a_run_goes_on_without_who_sends_a_broken_model(
     assert found.summary["last_test_accuracy"] > 0.5
     refused = [line for line in lines if "refused" in line]
     assert {line["client"] for line in refused} == {LIAR}
-    assert all(why in line["refused"] for line in refused)
+    assert all(why in line["refused"] or NOT_ASKED in line["refused"] for line in refused)
     # One line for each visit, also where an exchange was made again.
     visits = [(line["turn"], line["kind"], line["client"]) for line in lines]
     assert len(visits) == len(set(visits))
     taken = [line for line in lines if line["kind"] in ("train", "warmup") and line not in refused]
     assert all(0 < line["update_norm"] < 100 for line in taken)
+
+
+@pytest.mark.slow
+def test_a_liar_does_not_make_everybody_train_twice_in_every_round(tmp_path: Path) -> None:
+    WithLiars.trained = []
+    _, lines = run(tmp_path, huge, "checkpoint.seconds=0.0")
+    refused = [line["refused"] for line in lines if "refused" in line]
+    assert refused[0].startswith("its update has norm")
+    assert [NOT_ASKED in why for why in refused] == [False, True, True]
+    # All five in the first round, once more without the liar, then the four in two rounds.
+    assert WithLiars.trained.count(LIAR) == 1
+    assert len(WithLiars.trained) == 5 + 4 + 4 + 4
+    # Whoever goes on with the run knows it.
+    last = max((tmp_path / "run" / "checkpoint").glob("*.safetensors"))
+    content = json.loads(load_tensors(last)[1][HEADER])
+    assert content["barred"] == {"items": [[LIAR, 11]]}
 
 
 @pytest.mark.slow

@@ -13,8 +13,10 @@ import torch
 
 import feddiv
 from feddiv.core.errors import UserError
-from feddiv.core.files import load_tensors, save_tensors
+from feddiv.core.files import Unreadable, load_tensors, save_tensors
+from feddiv.privacy.noise import NoiseMemory, Told
 from feddiv.runs.checkpoint import HEADER, _checksum
+from feddiv.runs.checkpoint_check import _check_noise
 from feddiv.runs.start_and_resume import Watcher
 
 TINY: dict[str, Any] = {
@@ -98,6 +100,8 @@ def refused(folder: Path, said: str) -> None:
         "checkpoint/000009-000000.safetensors.part",
         "checkpoint/nets/kept.safetensors",
         "against/fedavg/rounds.jsonl",
+        "sites/0/runs/abc/memory/000001",
+        "against/fedavg/sites/0/secret",
     ],
 )
 def test_a_link_is_refused_before_anything_is_written(
@@ -116,13 +120,15 @@ def test_a_link_is_refused_before_anything_is_written(
     assert outside.read_bytes() == was
 
 
-@pytest.mark.parametrize("name", ["checkpoint", "checkpoint/nets", "against", "against/fedavg"])
+@pytest.mark.parametrize(
+    "name", ["checkpoint", "checkpoint/nets", "against", "against/fedavg", "sites", "sites/0/runs"]
+)
 def test_a_linked_folder_is_refused(folder: Path, tmp_path: Path, name: str) -> None:
     outside, link = tmp_path / "elsewhere", folder / name
     if link.exists():
         shutil.move(link, outside)
     outside.mkdir(exist_ok=True)
-    link.parent.mkdir(exist_ok=True)
+    link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(outside)
     was = contents(outside)
     refused(folder, f"{name}: is a link")
@@ -217,6 +223,18 @@ def lost_memories(content: dict[str, Any], tensors: dict[str, torch.Tensor]) -> 
     tensors["clients/places"][:, 0] += 1 << 40
 
 
+def account(change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
+    """What clients have said in all, otherwise."""
+
+    def changed(content: dict[str, Any], tensors: dict[str, torch.Tensor]) -> None:
+        found = [key for key in tensors if key.startswith("accounts/")]
+        assert found
+        for key in found:
+            tensors[key] = change(tensors[key]).contiguous()
+
+    return changed
+
+
 def say(**values: Any) -> Change:
     return lambda content, tensors: content.update(values)
 
@@ -259,6 +277,21 @@ FORGED: dict[str, tuple[Change, str]] = {
     "no list of files": (say(files=7), "lacks what a checkpoint says"),
     "memories that are none": (break_memories, "not a record"),
     "memories elsewhere": (lost_memories, "has the memory of client 0 where there is none"),
+    "accounts that are none": (say(accounts=5), "has accounts of its clients that are none"),
+    "accounts of nothing": (
+        say(accounts={"fields": {"totals": {"items": [["histogram", 3]]}}}),
+        "has accounts of 'histogram' that are none",
+    ),
+    "flat accounts": (account(torch.flatten), "has accounts of '.*' that are none"),
+    "other accounts": (account(lambda rows: rows[:, 1:]), "with rows of another length"),
+    "accounts without end": (account(lambda rows: rows / 0), "that are not finite"),
+    "norms that are none": (say(norms=["1"]), "says '1' for a norm"),
+    "a norm below zero": (say(norms=[1.0, -1.0]), "says '-1.0' for a norm"),
+    "barred by number": (say(barred=3), "of clients that are not asked"),
+    "barred for good": (
+        say(barred={"items": [[1, "long"]]}),
+        "says 'long' for clients that are not asked",
+    ),
     "another shape": (reshape, "has a model 'net' of another net"),
     "another type": (retype, "has a model 'net' of another net"),
     "another filter": (other_totals, "for .*, not torch.float64"),
@@ -291,6 +324,22 @@ def test_the_one_before_a_forged_checkpoint_is_used(
     assert run.summary["model_hash"] == whole.summary["model_hash"]
     (reason,) = watcher.refusals
     assert reason.startswith(str(last))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        3,
+        {"histogram": 3},
+        {"histogram": Told(np.zeros(2), np.array([0.0, np.nan]))},
+        {"histogram": Told(np.zeros(2), 3)},  # type: ignore[arg-type]
+        {"histogram": Told(np.zeros(2), np.zeros(2), -1)},
+    ],
+)
+def test_a_memory_of_noise_that_is_none(told: Any) -> None:
+    with pytest.raises(Unreadable, match=r"noise of client 0 that is none|for uploads"):
+        _check_noise(NoiseMemory(told), 0)
+    _check_noise(NoiseMemory({"histogram": Told(np.zeros(2), np.ones(2), 1)}), 0)
 
 
 # The other files of a folder

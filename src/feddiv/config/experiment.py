@@ -32,6 +32,7 @@ from feddiv.core.options import Listed, Options
 from feddiv.data import PARTITIONS, DataOptions, NoiseOptions, PartitionOptions
 from feddiv.data.partition import DEALT_TO
 from feddiv.data.sources import find_source
+from feddiv.learning.robust import CentreRule
 from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Budget, Method, MethodOptions
 from feddiv.methods.registry import (
@@ -46,6 +47,7 @@ from feddiv.methods.registry import (
 from feddiv.nets import ModelOptions
 from feddiv.nets.compute import Device, Precision
 from feddiv.nets.net_options import check_net_name
+from feddiv.privacy.conflicts import sends_totals
 from feddiv.privacy.options import PrivacyOptions
 
 
@@ -129,8 +131,9 @@ class Experiment(Options):
 
     def build_method(self) -> Method[Any, Any]:
         """The method, ready to be asked."""
-        options = self.method.defended(self.robust.filter, self.robust.trim)
-        return method_class(self.method.name)(options, self.train, self.budget)
+        method = method_class(self.method.name)(self.method, self.train, self.budget)
+        method.centre = CentreRule(self.robust.filter, self.robust.trim)
+        return method
 
 
 def _absolute(value: Any) -> Any:
@@ -178,7 +181,8 @@ def validated(
 ) -> Experiment:
     """A tree of plain values as an experiment, or one line that says what is wrong with it.
 
-    `note` gets a line for every option that a private filter changes.
+    `note` gets a line for every option that a private filter changes, and for a robust filter that
+    has nothing to do.
     """
     tree = method_spelt_out(tree)
     try:
@@ -203,6 +207,12 @@ def validated(
         raise UserError(
             f"robust.weights={experiment.robust.weights}: {experiment.method.name} looks at the "
             "models of single clients, and would get their aggregate; allowed: mean, clip"
+        )
+    robust = experiment.robust.filter
+    if robust != "sum" and not (method.takes_centres or sends_totals(method)):
+        note(
+            f"robust.filter={robust} changes nothing: {experiment.method.name}, as it is set, has "
+            "no filter that clients make together"
         )
     named = set()
     for other in experiment.against:

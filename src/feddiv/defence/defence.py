@@ -15,6 +15,7 @@ RECENT = 20  # norms of updates that the server remembers, to judge the next one
 FEWEST = 3  # norms that have a usual one among them
 STANDS_OUT = 10.0  # times the usual norm: who is blamed where the merged model is broken
 FAR_OUT = 1e4  # times the usual norm: no honest update, whatever the model does with it
+BARRED = 10  # turns in which who sent such an update is not asked again
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,12 @@ class Defence:
     def recent(self, before: tuple[float, ...], norms: Collection[float]) -> tuple[float, ...]:
         """The norms to remember after an exchange."""
         return (*before, *norms)[-RECENT:]
+
+
+def barred(before: Mapping[int, int], norms: Mapping[int, float], turn: int) -> dict[int, int]:
+    """Until which turn clients are not asked, after an exchange with these norms in this turn."""
+    still = {client: until for client, until in before.items() if until >= turn}
+    return still | dict.fromkeys(standing_out(norms, FAR_OUT), turn + BARRED)
 
 
 def usual_norm(norms: Collection[float]) -> float:

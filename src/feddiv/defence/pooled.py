@@ -34,7 +34,7 @@ class RobustTotals:
         self.pooled = {name: entry.pooled for name, entry in kind.reply.items() if entry.pooled}
         self.said: dict[str, dict[int, Array]] = {}  # of entries that are forgotten after a round
         self.handed: dict[str, Array] = {
-            name: self._total(self._known(name))
+            name: self._total(self._known(name), accounts.totals[name].shape[1])
             for name, how in self.pooled.items()
             if how == "change" and name in accounts.totals
         }
@@ -46,20 +46,27 @@ class RobustTotals:
             value = np.asarray(payload[name], np.float64)
             if self.pooled[name] == "total":
                 self.said.setdefault(name, {})[reply.client] = value.reshape(-1)
-            total = self._total(self._known(name))
+            total = self._total(self._known(name), value.size)
             change = total - self.handed.get(name, np.zeros_like(total))
             self.handed[name] = total
             payload[name] = change.reshape(value.shape)
         return replace(reply, payload=payload)
 
     def _known(self, name: str) -> dict[int, Array]:
-        """What each client has said of an entry in all."""
+        """What each client has said of an entry in all.
+
+        A row of zeros says nothing, whether its client never spoke, took back what it had said or
+        sent zeros: it adds nothing to a sum, and here its client is nobody's neighbour.
+        """
         if self.pooled[name] == "total":
             return self.said.get(name, {})
         rows = self.accounts.totals[name]
         return {client: rows[client] for client in np.flatnonzero(rows.any(axis=1)).tolist()}
 
-    def _total(self, known: Mapping[int, Array]) -> Array:
+    def _total(self, known: Mapping[int, Array], size: int) -> Array:
+        """The robust total [size] of what is known; zeros where nobody said anything."""
+        if not known:
+            return np.zeros(size)
         sizes = np.array([self.sizes[client] for client in known], np.float64)
         rows = np.array(list(known.values())) / sizes[:, None]
         allowed = np.array([self.defence.size(self.sizes[client]) for client in known], np.float64)

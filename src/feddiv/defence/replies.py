@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from feddiv.core.arrays import Weights
-from feddiv.defence.defence import FEWEST, Defence
+from feddiv.defence.defence import Defence, usual_norm
 from feddiv.defence.pooled import RobustTotals
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.update_norm import update_norm
@@ -101,15 +101,15 @@ class DefendedReplies:
         return replace(reply, weights=clipped(reply.weights, sent, limit / norm))
 
     def _limit(self, sent: Weights) -> float:
-        """The largest norm of an update: so many times the median one of the exchange.
+        """The largest norm of an update: so many times the median of those that moved.
 
         That counts for at most twice the median of those before it, so that a round in which liars
         are most does not set the measure. In a hand-over a client is alone and compared with those
         before it; the first ones move the model by no more than its own norm.
         """
-        most, now = self.defence.robust.clip, float(np.median(list(self.norms.values())))
-        known = len(self.recent) >= FEWEST
-        before = float(np.median(self.recent)) if known else math.inf
+        most, before = self.defence.robust.clip, usual_norm(self.recent)
         if len(self.exchange.clients) == 1:
-            return most * before if known else update_norm(sent) or math.inf
+            return most * before if before < math.inf else update_norm(sent) or math.inf
+        moved = [norm for norm in self.norms.values() if norm > 0]
+        now = float(np.median(moved)) if moved else math.inf
         return most * min(now, DRIFT * before)

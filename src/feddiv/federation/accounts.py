@@ -3,7 +3,9 @@
 A change may be small and the total it makes impossible: counts below zero, more samples than the
 client has. So the server keeps a row for each client and entry, and refuses a reply that would make
 an impossible total. Then no client moves a sum over clients by more than its own n_k samples could,
-whatever it sends and however often. A row is as long as the entry: less than a kilobyte a client.
+whatever it sends and however often. That is so where replies come as they are: of a secure sum only
+the total over clients is known and checked, and totals with noise are impossible by themselves. A
+row is as long as the entry: less than a kilobyte a client.
 """
 
 from __future__ import annotations
@@ -83,7 +85,7 @@ class Accounts:
         return np.zeros(0) if rows is None else np.asarray(rows.sum(axis=0))
 
     def clients_in(self, name: str) -> list[int]:
-        """Those who have said something of an entry."""
+        """Those who have said something of an entry; zeros say nothing."""
         rows = self.totals.get(name)
         return [] if rows is None else np.nonzero(rows.any(axis=1))[0].tolist()
 

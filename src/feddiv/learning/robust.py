@@ -6,6 +6,8 @@ and without randomness.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from feddiv.core.arrays import Array
@@ -13,6 +15,25 @@ from feddiv.core.arrays import Array
 LARGEST_SIZE = 3.0  # times the median n_k: what a client may count for in a robust centre
 WEISZFELD_STEPS = 32
 SMOOTHING = 1e-6  # of the smallest distance: a model that lies on the centre has a finite weight
+
+
+@dataclass(frozen=True)
+class CentreRule:
+    """Which centre is taken of clients' rows: `sum` leaves it to whoever adds them up."""
+
+    name: str = "sum"  # or median, trimmed_mean
+    trim: float = 0.3  # share of weight at each end, of a trimmed mean
+
+    @property
+    def robust(self) -> bool:
+        """Whether it is another one than the method's own."""
+        return self.name != "sum"
+
+    def of(self, values: Array, weights: Array) -> Array:
+        """The robust centre [P] of each column of values [K, P]."""
+        if self.name == "median":
+            return weighted_median(values, weights)
+        return weighted_trimmed_mean(values, weights, self.trim)
 
 
 def capped_sizes(sizes: Array) -> Array:

@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, get_args, get_origin
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from feddiv.core.options import Options
 from feddiv.core.randomness import Streams
 from feddiv.data import Samples
 from feddiv.learning.predict import predict
+from feddiv.learning.robust import CentreRule
 from feddiv.learning.train import TrainOptions
 from feddiv.methods.model_store import ModelsInMemory, ModelStore
 
@@ -41,14 +42,6 @@ class MethodOptions(Options):
     private: ClassVar[Mapping[str, tuple[tuple[str, Any, Any], ...]]] = {}
     name: str
     variant: str = "default"
-
-    def defended(self, rule: str, trim: float) -> Self:
-        """The options by which the server puts together what it keeps of single clients robustly.
-
-        `rule` and `trim` are `robust.filter` and `robust.trim`. By default there is nothing to do:
-        pooled entries and models are made robust on their way to the merge.
-        """
-        return self
 
 
 @dataclass(frozen=True)
@@ -312,10 +305,19 @@ class Method(ABC, Generic[S, M]):
         self.training = training
         self.budget = budget
         self.model_store: ModelStore = ModelsInMemory()  # in a run: files
+        self.centre = CentreRule()  # in a run: robust.filter and robust.trim
 
     def stages(self) -> tuple[Stage, ...]:
         """How the budget is spent; by default all of it in plain rounds."""
         return (Stage("train", self.budget.rounds),)
+
+    @property
+    def takes_centres(self) -> bool:
+        """Whether the server puts what it keeps of single clients together by `centre`.
+
+        Pooled entries and models are made robust on their way to the merge.
+        """
+        return False
 
     @property
     def needs_truth(self) -> bool:

@@ -82,6 +82,7 @@ class Checkpoints:
             "attempt": cut.attempt,
             "accounts": accounts,
             "norms": list(cut.norms),
+            "barred": dismantle(cut.barred)[0],
             "standing": dismantle(standing)[0],
             "files": files,
         }
@@ -181,6 +182,7 @@ class Checkpoints:
             content["attempt"],
             assemble(Accounts | None, content.get("accounts"), tensors),
             tuple(content.get("norms", ())),
+            assemble(dict[int, int], content.get("barred", {"items": []}), {}),
         )
         prefix = "clients/"
         clients = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

@@ -9,6 +9,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -18,8 +19,10 @@ from feddiv.core.files import Unreadable
 from feddiv.core.import_path import is_import_path
 from feddiv.core.randomness import Streams
 from feddiv.core.trees import NotATree, dismantle
+from feddiv.federation.accounts import SIZES, SUM, UPLOADS, Accounts
 from feddiv.federation.client_memory import ARENA, MemoryRecords, ModelFiles, saved_records
 from feddiv.methods.contract import Facts, Method, Moment, Reply, declared_kind
+from feddiv.privacy.noise import NoiseMemory, Told
 from feddiv.runs.checkpoint import FOLDER, NETS, Checkpoint
 from feddiv.runs.journal import Seen, round_line
 from feddiv.runs.loop import Cut, turns_of
@@ -27,6 +30,7 @@ from feddiv.runs.prepare import Prepared
 from feddiv.runs.replies import Tally
 from feddiv.runs.run_folder import JOURNALS, journal_lines
 
+COUNTED = (SIZES, UPLOADS)  # accounts of whole numbers, one for each client
 TRIED = 8  # samples that the model is tried on
 
 
@@ -37,6 +41,7 @@ def check_content(checkpoint: Checkpoint, prepared: Prepared, path: Path) -> Non
         _check_numbers(checkpoint)
         _check_journals(checkpoint, path)
         _check_memories(checkpoint, prepared, nets)
+        _check_accounts(checkpoint.cut.accounts, prepared)
         _check_state(checkpoint.cut, prepared, nets)
     except (Unreadable, NotATree):
         raise
@@ -50,6 +55,13 @@ def _check_numbers(checkpoint: Checkpoint) -> None:
     _count(cut.attempt, "attempt")
     _seconds(cut.seconds, "spent")
     _seconds(standing.seconds, "seconds")
+    if not isinstance(cut.barred, dict):
+        raise Unreadable("says nothing that can be read of clients that are not asked")
+    for number in (*cut.barred.keys(), *cut.barred.values()):
+        _count(number, "clients that are not asked")
+    for norm in cut.norms:
+        if not isinstance(norm, int | float) or not math.isfinite(norm) or norm < 0:
+            raise Unreadable(f"says {str(norm)[:40]!r} for a norm, which is none")
     if not isinstance(standing.journals, dict) or not standing.journals.keys() <= set(JOURNALS):
         raise Unreadable("names journals that there are not")
     for size in standing.journals.values():
@@ -107,6 +119,52 @@ def _check_memories(checkpoint: Checkpoint, prepared: Prepared, nets: Path) -> N
         if client >= len(prepared.draw.parts):
             raise Unreadable(f"remembers client {client}, and there is none")
         records.read(record)
+        _check_noise(records.noise(record), client)
+
+
+def _check_noise(memory: object, client: int) -> None:
+    told = memory.told if isinstance(memory, NoiseMemory) else None
+    if not isinstance(told, dict) or not all(isinstance(each, Told) for each in told.values()):
+        raise Unreadable(f"has noise of client {client} that is none")
+    for each in told.values():
+        _count(each.uploads, "uploads")
+        for numbers in (each.total, each.said):
+            if not isinstance(numbers, np.ndarray) or not np.isfinite(numbers).all():
+                raise Unreadable(f"has noise of client {client} that is none")
+
+
+def _check_accounts(accounts: object, prepared: Prepared) -> None:
+    """Rows [K, size] of finite numbers, as long as the entries that they are of."""
+    if accounts is None:  # of a run that was begun without
+        return
+    if not isinstance(accounts, Accounts) or not isinstance(accounts.totals, dict):
+        raise Unreadable("has accounts of its clients that are none")
+    sizes = _sizes_of_rows(prepared)
+    for name, rows in accounts.totals.items():
+        if not isinstance(rows, np.ndarray) or rows.dtype != np.float64 or rows.ndim != 2:
+            raise Unreadable(f"has accounts of {str(name)[:40]!r} that are none")
+        if not np.isfinite(rows).all():
+            raise Unreadable(f"has accounts of {str(name)[:40]!r} that are not finite")
+        if sizes is not None and sizes.get(name, 0) not in (None, rows.shape[1]):
+            raise Unreadable(f"has accounts of {str(name)[:40]!r} with rows of another length")
+        if str(name).startswith(COUNTED) and (rows < 0).any():
+            raise Unreadable(f"has accounts of {str(name)[:40]!r} below zero")
+
+
+def _sizes_of_rows(prepared: Prepared) -> dict[str, int | None] | None:
+    """How long the rows of each account are; None where only the sites, or the net, know."""
+    facts = _facts(prepared)
+    if facts is None:
+        return None
+    sizes: dict[str, int | None] = {}
+    for kind in prepared.experiment.build_method().kinds(facts).values():
+        for name, entry in kind.reply.items():
+            if entry.pooled:
+                known = [axis for axis in entry.shape if axis is not None]
+                size = math.prod(known) if len(known) == len(entry.shape) else None
+                sizes |= {name: size, SUM + name: size}
+                sizes |= {row + name: 1 for row in COUNTED}
+    return sizes
 
 
 def _check_state(cut: Cut, prepared: Prepared, nets: Path) -> None:

@@ -6,7 +6,15 @@ from typing import Any
 
 from feddiv.core.errors import Diverged
 from feddiv.core.randomness import Streams
-from feddiv.defence.defence import FAR_OUT, STANDS_OUT, Defence, standing_out, usual_norm
+from feddiv.defence.defence import (
+    BARRED,
+    FAR_OUT,
+    STANDS_OUT,
+    Defence,
+    barred,
+    standing_out,
+    usual_norm,
+)
 from feddiv.defence.replies import DefendedReplies
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.carrying import carriage_of
@@ -27,12 +35,14 @@ class ServerPart:
     """What the server has before an exchange, and after it.
 
     `accounts` is what clients have said in all, None in a run that an earlier version began without
-    them; `norms` are those of the last updates, by which single ones are judged.
+    them; `norms` are those of the last updates, by which single ones are judged; `barred` says up
+    to which turn clients are not asked whose update was that of no honest one.
     """
 
     state: Any
     accounts: Accounts | None = None
     norms: tuple[float, ...] = ()
+    barred: Mapping[int, int] = field(default_factory=dict)
 
 
 class FarOut(Exception):
@@ -45,13 +55,14 @@ class FarOut(Exception):
 
 @dataclass
 class Exchanger:
-    """Makes the exchanges that a method plans; `record` is told of every visit."""
+    """Makes the exchanges that a method plans in a turn; `record` is told of every visit."""
 
     method: Method[Any, Any]
     federation: Federation
     defence: Defence
     privacy: PrivacyOptions
     record: Callable[[Record], None]
+    turn: int
     _lines: list[Record] = field(default_factory=list)
 
     def make(
@@ -61,10 +72,13 @@ class Exchanger:
 
         If the merged model is of no use, or an update is that of no honest client, the exchange is
         made again, without those whose updates stand out and with a look at every single model. The
-        others' replies are the same again. Of a secure sum that has to be found out before the sum
-        is told: that of all and that of all but one would give the one away.
+        others' replies are the same again. So that a liar does not cost everybody double in every
+        turn, who sent such an update is not asked in the next ones. Of a secure sum that has to be
+        found out before the sum is told: that of all and that of all but one would give the one
+        away.
         """
         kind = declared_kind(self.method, self.federation.facts, exchange)
+        exchange = self._without_barred(exchange, before)
         # A model that is handed on alone is tried by itself.
         single = len(exchange.clients) == 1
         try:
@@ -79,6 +93,7 @@ class Exchanger:
                 after, replies = self._merged(exchange, kind, before, rng, blamed, suspicious=True)
                 replies.bytes_up += first.bytes_up
                 replies.bytes_down += first.bytes_down
+                after = replace(after, barred=barred(before.barred, first.norms, self.turn))
                 if not self._sound(after):
                     raise Diverged(NOT_FINITE)
         except BaseException:
@@ -87,6 +102,26 @@ class Exchanger:
         finally:
             self._write()
         return after, replies
+
+    def _without_barred(self, exchange: Exchange, before: ServerPart) -> Exchange:
+        """The exchange with those who may be asked.
+
+        In a hand-over everybody is: an update is judged there by those before it, at no cost.
+        """
+        out = {
+            c: until for c in exchange.clients if (until := before.barred.get(c, 0)) >= self.turn
+        }
+        asked = tuple(client for client in exchange.clients if client not in out)
+        if not out or not asked:
+            return exchange
+        for client, until in out.items():
+            why = self.federation.refuse(
+                client,
+                f"not asked up to turn {until}: the norm of its update in turn {until - BARRED} "
+                f"was over {FAR_OUT:g} times the usual one",
+            )
+            self.record({"client": client, "kind": exchange.message.kind, "refused": why})
+        return replace(exchange, clients=asked)
 
     def _blamed(
         self, kind: Kind, after: ServerPart, replies: CheckedReplies
@@ -166,7 +201,7 @@ class Exchanger:
         replies.bytes_up += carriage.bytes_up
         replies.bytes_down += carriage.bytes_down
         norms = self.defence.recent(before.norms, replies.norms.values())
-        return ServerPart(state, accounts, norms), replies
+        return ServerPart(state, accounts, norms, before.barred), replies
 
     def _write(self) -> None:
         lines, self._lines = self._lines, []

@@ -12,6 +12,7 @@ from pathlib import Path
 from feddiv.core.errors import UserError
 
 FOLDERS = ("checkpoint", "nets", "against")  # in which a run writes
+SITES = "sites"  # in which simulated sites do, in folders of any names
 
 
 def check_own_files(path: Path, appended: tuple[str, ...]) -> None:
@@ -42,14 +43,17 @@ def check_own_files(path: Path, appended: tuple[str, ...]) -> None:
 def _entries(path: Path) -> Iterator[os.DirEntry[str]]:
     """What is in a run's folder, and in those of its folders that it writes in.
 
-    In `against` every folder is a run's own again. A folder is looked into after it was handed
-    out, so that no link to one is followed.
+    In `against` every folder is a run's own again; of `sites` everything below counts. A folder is
+    looked into after it was handed out, so that no link to one is followed.
     """
-    with os.scandir(path) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
-    for entry in entries:
-        yield entry
-        if entry.is_dir(follow_symlinks=False) and (
-            entry.name in FOLDERS or path.name == "against"
-        ):
-            yield from _entries(Path(entry.path))
+    folders = [(path, False)]
+    while folders:
+        place, below = folders.pop()
+        with os.scandir(place) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+        for entry in entries:
+            yield entry
+            inner = below or entry.name == SITES
+            written = inner or entry.name in FOLDERS or place.name == "against"
+            if written and entry.is_dir(follow_symlinks=False):
+                folders.append((Path(entry.path), inner))

@@ -1,8 +1,8 @@
 """The one round loop: plan, exchange, merge, evaluate, record."""
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,8 @@ class Cut:
     # What clients have said in all; None in a run that an earlier version began without.
     accounts: Accounts | None = None
     norms: tuple[float, ...] = ()  # of the last updates, by which single ones are judged
+    # Up to which turn clients are not asked whose update was that of no honest one.
+    barred: Mapping[int, int] = field(default_factory=dict)
 
 
 class Loop:
@@ -153,7 +155,8 @@ class Loop:
         self.consistent = False
         self.federation.mark()  # what `save` writes from now on
         cut = self.cut
-        self._cut(Cut(cut.state, turn.number + 1, accounts=cut.accounts, norms=cut.norms))
+        after = Cut(cut.state, turn.number + 1)
+        self._cut(replace(after, accounts=cut.accounts, norms=cut.norms, barred=cut.barred))
 
     def _unusable(self, turn: Turn) -> Exception:
         """Why a turn brought nothing; numbers that are not finite mean steps that are too large."""
@@ -219,8 +222,9 @@ class Loop:
             self.defence,
             self.privacy,
             lambda line: self._note(turn, line),
+            turn.number,
         )
-        before = ServerPart(cut.state, cut.accounts, cut.norms)
+        before = ServerPart(cut.state, cut.accounts, cut.norms, cut.barred)
         try:
             after, replies = exchanger.make(exchange, before, rng)
             tally = replies.tally
@@ -238,6 +242,7 @@ class Loop:
             seconds=seconds,
             accounts=after.accounts,
             norms=after.norms,
+            barred=after.barred,
         )
         if cut_here:
             self.on_cut(self.cut)

@@ -108,6 +108,12 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         return (warmup, Stage("train", budget.rounds - budget.warmup_rounds))
 
     @property
+    def takes_centres(self) -> bool:
+        """Of mixtures, where clients send them."""
+        options = self.options.filter
+        return options.aggregate == "mean" and options.scope == "federated"
+
+    @property
     def needs_truth(self) -> bool:
         """The perfect filter does."""
         return self.options.filter.scope == "perfect"
@@ -180,7 +186,9 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         if net is not None:
             state = replace(state, net=net, trail=Trail())
         before = None if state.mixture is None else Mixture.unpacked(state.mixture)
-        fitted = ledger.fitted(NoiseFilter(self.options.filter, len(ledger.softmax), before))
+        fitted = ledger.fitted(
+            NoiseFilter(self.options.filter, len(ledger.softmax), before, self.centre)
+        )
         mixture = None if fitted.mixture is None else fitted.mixture.packed()
         return replace(state, ledger=ledger, mixture=mixture)
 

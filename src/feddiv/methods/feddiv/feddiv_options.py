@@ -1,7 +1,7 @@
 """FedDiv's options and its named variants: the table of the method's description, as data."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -57,13 +57,6 @@ class FedDivOptions(MethodOptions):
     weigh_by_trust: Literal["always", "iid", "never"] = "iid"
     warmup: WarmupMode = WarmupMode()
     train: VisitOptions = VisitOptions()
-
-    def defended(self, rule: str, trim: float) -> Self:
-        """Mixtures by their robust centre; pooled statistics are made robust on their way here."""
-        if rule == "sum" or self.filter.aggregate != "mean":
-            return self
-        robust = self.filter.model_copy(update={"centre": rule, "trim": trim})
-        return self.model_copy(update={"filter": robust})
 
 
 PAPER: Mapping[str, Any] = {

@@ -1,6 +1,6 @@
 """The federated noise filter: what a clean and a wrong label look like, learnt by all clients."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
@@ -11,13 +11,14 @@ from pydantic import Field, model_validator
 from feddiv.core.arrays import Array
 from feddiv.core.options import Options
 from feddiv.learning.gaussian_mixture import Mixture, first_start, fit_mixture, own_weights
-from feddiv.learning.robust import capped_sizes, weighted_median, weighted_trimmed_mean
+from feddiv.learning.robust import CentreRule, capped_sizes
 from feddiv.learning.score import ScoreName, minmax, score_range
 from feddiv.methods.feddiv.second_opinion import with_second_opinion
 
 BINS = 64
 SAMPLE_FLOOR, BIN_FLOOR = 1e-6, 1e-4  # of the squared range
 SAMPLE_TOLERANCE, BIN_TOLERANCE = 1e-3, 1e-6
+WRITTEN_ONCE = {"centre": "mean", "trim": 0.3}
 OWN_WEIGHT_FLOOR, WEIGHT_FLOOR = 0.02, 1e-3
 
 
@@ -41,9 +42,6 @@ class FilterOptions(Options):
     no_noise_rule: bool = True
     monotone: bool = True  # a higher score never makes a label more trusted
     variance_weights: Literal["linear", "squared"] = "linear"  # of clients, with aggregate=mean
-    # What the clients' mixtures become, with aggregate=mean; robust.filter and robust.trim set it.
-    centre: Literal["mean", "median", "trimmed_mean"] = "mean"
-    trim: float = Field(0.3, ge=0, lt=0.5)  # share of weight at each end, with centre=trimmed_mean
     em_steps: int = Field(0, ge=0, le=10_000)  # 0: until it converges
     drop_below: float = Field(0.5, gt=0, lt=1)  # labels with a smaller p(clean) do not train
     # A client of which at most this share is dropped counts as clean and trains on everything.
@@ -55,6 +53,14 @@ class FilterOptions(Options):
     # Whether clients whose scores are all equal have a histogram too; a fit needs none of them.
     count_equal: bool = False
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_centre(cls, tree: object) -> object:
+        """Runs begun on 2026-11-18 have written down two keys that never left these values."""
+        if not isinstance(tree, Mapping):
+            return tree
+        return {key: value for key, value in tree.items() if WRITTEN_ONCE.get(key) != value}
+
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if self.aggregate == "histogram":
@@ -65,8 +71,6 @@ class FilterOptions(Options):
                 )
             if self.variance_weights == "squared":
                 raise ValueError("variance_weights=squared is for aggregate=mean only")
-            if self.centre != "mean":
-                raise ValueError(f"centre={self.centre} is for aggregate=mean; use robust.filter")
         bounded = self.scale == "absolute" and self.score != "cross_entropy"
         if self.starved_below > 0 and not bounded:
             raise ValueError(
@@ -116,6 +120,7 @@ class NoiseFilter:
     options: FilterOptions = field(default_factory=FilterOptions)
     classes: int | None = None  # how many; without it there is no second opinion
     mixture: Mixture | None = None
+    centre: CentreRule = field(default_factory=CentreRule)  # of clients' mixtures, at the server
 
     def fit(self, clients: Sequence[Array]) -> "NoiseFilter":
         """The filter that these clients, one array of raw scores each, learn together."""
@@ -176,7 +181,7 @@ class NoiseFilter:
         """Server, `mean`: the n_k-weighted mean of parameters [K, 6] (Eq. 5)."""
         if not len(mixtures):
             return self
-        if self.options.centre != "mean":
+        if self.centre.robust:
             return replace(self, mixture=self._robust(mixtures, np.asarray(sizes, np.float64)))
         share = np.asarray(sizes, np.float64) / np.asarray(sizes, np.float64).sum()
         squared = self.options.variance_weights == "squared"
@@ -193,10 +198,7 @@ class NoiseFilter:
         Every client's means are in order, so those of all are; weights are made to sum to 1.
         """
         counts = capped_sizes(sizes)
-        if self.options.centre == "median":
-            centre = weighted_median(mixtures, counts)
-        else:
-            centre = weighted_trimmed_mean(mixtures, counts, self.options.trim)
+        centre = self.centre.of(mixtures, counts)
         share = counts / counts.sum()
         scale = (share**2).sum() if self.options.variance_weights == "squared" else 1.0
         return Mixture(centre[0:2], scale * centre[2:4], centre[4:6] / centre[4:6].sum())
