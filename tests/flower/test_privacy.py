@@ -125,6 +125,30 @@ def test_a_site_answers_one_question_about_an_exchange(tmp_path: Path) -> None:
     assert again("bias") == ""
 
 
+@pytest.mark.parametrize(("word", "measured"), [(0.5, True), (7.0, False)])
+def test_one_site_does_not_end_a_run_by_its_held_out_counts(
+    tmp_path: Path, word: float, measured: bool
+) -> None:
+    """What is no word is refused; a word that spoils the sum costs the measures, not the run."""
+    held_out = {"evaluation__name": "held_out", "evaluation__every": 2, "rounds": 2}
+    config = run_config(tmp_path / "run", clients__count=4, **SUM, **held_out)
+    grid = trial_grid(config, clients=4)
+
+    def spoil(node: int, message: Message, reply: Message) -> Message:
+        if node == 69 and message.content["task"]["kind"] == "examine":
+            words = list(reply.content["payload"]["right"])
+            reply.content["payload"]["right"] = [word, *words[1:]]
+        return reply
+
+    grid.meddle = spoil
+    run = served(grid, config)
+    assert (run.rounds[-1]["held_out_accuracy"] is not None) == measured
+    noted = lines(run.folder / "clients.jsonl")
+    assert any("refused" in line for line in noted) == measured
+    assert sum("no_sum" in line for line in noted) == (0 if measured else 3)
+    assert run.summary["model_hash"]
+
+
 def asked_again(
     tmp_path: Path, change: Callable[[Message], None], **settings: Any
 ) -> tuple[str, RecordDict]:

@@ -16,7 +16,7 @@ from feddiv.core.errors import UserError
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.carriage import Carriage, Note
 from feddiv.federation.federation import Absence
-from feddiv.federation.reply_check import Refused, check_reply
+from feddiv.federation.reply_check import Refused, check_possible, check_reply
 from feddiv.federation.traffic import message_bytes, reply_bytes
 from feddiv.learning.average import copied
 from feddiv.methods.contract import (
@@ -192,11 +192,7 @@ class SecureSum(Carriage):
             self.bytes_down += message_bytes(sent)
             try:
                 check_reply(reply, kind, sent, sizes[reply.client])
-                for name, entry in kind.reply.items():
-                    if entry.impossible is not None and (
-                        why := entry.impossible(np.asarray(reply.payload[name]), 0)
-                    ):
-                        raise Refused(f"{name}: {why}")
+                check_possible(reply, kind)
             except Refused as reason:
                 missing.pop(reply.client, None)
                 self._refused(reply.client, step, str(reason))
