@@ -1,6 +1,7 @@
 """Private filters at sites: the steps over a Grid, what sites keep, and what they refuse."""
 
 import copy
+import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -147,6 +148,31 @@ def test_one_site_does_not_end_a_run_by_its_held_out_counts(
     assert any("refused" in line for line in noted) == measured
     assert sum("no_sum" in line for line in noted) == (0 if measured else 3)
     assert run.summary["model_hash"]
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({}, "of 3 sites would be too large for a secure sum"),
+        ({"federation__largest_site": 30}, r"at most 30 are allowed \(federation.largest_site\)"),
+    ],
+)
+def test_a_site_that_says_it_is_huge_does_not_end_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: dict[str, Any], says: str
+) -> None:
+    draw = {"clients__count": 4, "data__images": 120, "rounds": 2, "federation__sites": 3}
+    config = run_config(tmp_path / "run", **SUM, **draw, **more)
+    grid = trial_grid(config, clients=4)
+
+    def boast(node: int, message: Message, reply: Message) -> Message:
+        if node == 67 and message.content["task"]["kind"] == "hello":
+            reply.content["answer"]["samples"] = 10**9
+        return reply
+
+    grid.meddle = boast
+    run = served(grid, config)
+    assert run.summary["model_hash"]
+    assert re.search(f"says it has 1,000,000,000 samples.*{says}", capsys.readouterr().out)
 
 
 def asked_again(
