@@ -49,11 +49,10 @@ def test_a_run_has_one_config_and_the_site_one_number(tmp_path: Path) -> None:
 
 def test_masks_and_noise_are_of_one_config(tmp_path: Path) -> None:
     first, again, longer = (
-        visit(tmp_path, asked).own()
+        getattr(visit(tmp_path, asked).own(), "secret", None)
         for asked in (experiment(), experiment(), experiment(rounds=60))
     )
-    assert first and again and longer
-    assert first.secret == again.secret != longer.secret
+    assert first == again != longer
     # With fresh noise the same total is one more upload; two are allowed.
     grants = [
         visit(tmp_path, asked)._grant("histogram", b"mark", 0)

@@ -121,7 +121,9 @@ class SecureSum(Carriage):
             tuple(found[client][:KEY] for client in clients),
             tuple(found[client][KEY:] for client in clients),
         )
-        self._need(len(clients), max(self._least(len(self.exchange.clients)), LEAST_CLIENTS), "gave keys")
+        self._need(
+            len(clients), max(self._least(len(self.exchange.clients)), LEAST_CLIENTS), "gave keys"
+        )
         return roster
 
     def _members(self, roster: Roster) -> list[int]:

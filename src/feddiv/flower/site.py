@@ -46,7 +46,7 @@ from feddiv.methods.contract import Assessment, Message, Reply
 from feddiv.presets import toml_tree
 
 TOKEN = re.compile(r"[0-9a-f]{8,64}")
-VERSION = re.compile(r"[0-9]{6}-[0-9]{4}-[0-9]{1,6}")
+VERSION = re.compile(r"[0-9]{6}-[0-9]{4}-[0-9]{1,6}(?:-again)?")
 MEMORY = ".memory"
 AUDIT = "audit.csv"
 COLUMNS = ("sample", "given_label", "predicted_label", "label_quality", "is_label_issue")
