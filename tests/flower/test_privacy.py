@@ -1,7 +1,9 @@
 """Private filters at sites: the steps over a Grid, what sites keep, and what they refuse."""
 
 import copy
+import re
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +124,111 @@ def test_a_site_answers_one_question_about_an_exchange(tmp_path: Path) -> None:
     clients = [float(client) for client in (0, 1, 3)]
     assert "once more, and otherwise" in again("privacy letters", "privacy.clients", clients)
     assert again("bias") == ""
+
+
+@pytest.mark.parametrize(("word", "measured"), [(0.5, True), (7.0, False)])
+def test_one_site_does_not_end_a_run_by_its_held_out_counts(
+    tmp_path: Path, word: float, measured: bool
+) -> None:
+    """What is no word is refused; a word that spoils the sum costs the measures, not the run."""
+    held_out = {"evaluation__name": "held_out", "evaluation__every": 2, "rounds": 2}
+    config = run_config(tmp_path / "run", clients__count=4, **SUM, **held_out)
+    grid = trial_grid(config, clients=4)
+
+    def spoil(node: int, message: Message, reply: Message) -> Message:
+        if node == 69 and message.content["task"]["kind"] == "examine":
+            words = list(reply.content["payload"]["right"])
+            reply.content["payload"]["right"] = [word, *words[1:]]
+        return reply
+
+    grid.meddle = spoil
+    run = served(grid, config)
+    assert (run.rounds[-1]["held_out_accuracy"] is not None) == measured
+    noted = lines(run.folder / "clients.jsonl")
+    assert any("refused" in line for line in noted) == measured
+    assert sum("no_sum" in line for line in noted) == (0 if measured else 3)
+    assert run.summary["model_hash"]
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({}, "of 3 sites would be too large for a secure sum"),
+        ({"federation__largest_site": 30}, r"at most 30 are allowed \(federation.largest_site\)"),
+    ],
+)
+def test_a_site_that_says_it_is_huge_does_not_end_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: dict[str, Any], says: str
+) -> None:
+    draw = {"clients__count": 4, "data__images": 120, "rounds": 2, "federation__sites": 3}
+    config = run_config(tmp_path / "run", **SUM, **draw, **more)
+    grid = trial_grid(config, clients=4)
+
+    def boast(node: int, message: Message, reply: Message) -> Message:
+        if node == 67 and message.content["task"]["kind"] == "hello":
+            reply.content["answer"]["samples"] = 10**9
+        return reply
+
+    grid.meddle = boast
+    run = served(grid, config)
+    assert run.summary["model_hash"]
+    assert re.search(f"says it has 1,000,000,000 samples.*{says}", capsys.readouterr().out)
+
+
+def asked_again(
+    tmp_path: Path, change: Callable[[Message], None], **settings: Any
+) -> tuple[str, RecordDict]:
+    """What a site says to its first train message, changed, right after it has answered it."""
+    config = run_config(tmp_path / "run", **settings, rounds=2, federation__attempts=1)
+    grid, found = trial_grid(config), []
+
+    def ask(node: int, message: Message, reply: Message) -> Message:
+        if node == 70 and message.content["task"]["kind"] == "train" and not found:
+            other = copy.deepcopy(message)
+            change(other)
+            context = Context(1, 70, grid.nodes[70], RecordDict(), dict(config))
+            found.append(grid.app(other, context).content)
+        return reply
+
+    grid.meddle = ask
+    served(grid, config)
+    answer = found[0]
+    return str(answer["problem"]["text"]) if "problem" in answer else "", answer
+
+
+def with_config(old: str, new: str) -> Callable[[Message], None]:
+    def change(message: Message) -> None:
+        text = str(message.content["task"]["experiment"])
+        assert old in text
+        message.content["task"]["experiment"] = text.replace(old, new)
+
+    return change
+
+
+def with_trust(message: Message) -> None:
+    message.content["payload"]["by_trust:shape"] = ""
+    message.content["payload"]["by_trust"] = [1.0]
+
+
+@pytest.mark.parametrize(
+    ("filter", "old", "new"),
+    [
+        # Under the same masks the difference of two answers is one client's doubted labels.
+        ("sum_only", "drop_below = 0.", "drop_below = 0.0"),
+        # The same noise at two scales: two equations for the total and the noise.
+        ("dp", "epsilon = 8.0", "epsilon = 4.0"),
+    ],
+)
+def test_a_second_config_gets_no_answer(tmp_path: Path, filter: str, old: str, new: str) -> None:
+    problem, _ = asked_again(tmp_path, with_config(old, new), privacy__filter=filter)
+    assert "as one client and under one config" in problem
+
+
+def test_what_the_method_does_not_declare_is_not_asked_for(tmp_path: Path) -> None:
+    # The trusted labels would come without noise.
+    problem, answer = asked_again(tmp_path, with_trust, privacy__filter="dp")
+    assert "payload" not in answer
+    assert "by_trust" in problem
 
 
 def test_a_site_has_a_secret_of_its_own(tmp_path: Path) -> None:

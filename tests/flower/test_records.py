@@ -1,5 +1,7 @@
 """Our messages as Flower's records, and back."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -139,3 +141,18 @@ def test_what_a_site_says_is_cut_and_harmless():
         read_reply(sent(problem_records("\x1b[2J" + "x" * 5000)), HERE, SENT)
     assert len(str(told.value)) == 300
     assert "\x1b" not in str(told.value)
+
+
+def test_every_part_of_a_round_has_a_version_of_its_own() -> None:
+    parts = [
+        "",
+        "again/",
+        *(f"attempt {n}/{more}" for n in range(1, 1001) for more in ("", "again/")),
+    ]
+    versions = [replace(HERE, part=part).version for part in parts]
+    assert versions[:3] == ["000003-0001-0", "000003-0001-0-again", "000003-0001-1"]
+    assert len(set(versions)) == len(parts) == 2002
+    # By one that counted as another a server would get fresh noise for nothing.
+    for part in ("attempt 01/", "attempt 1", "attempt 0/", "x1/", "again/attempt 1/", "attempt ١/"):
+        with pytest.raises(Refused, match="is no part of a round"):
+            _ = replace(HERE, part=part).version

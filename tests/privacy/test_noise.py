@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from feddiv.methods.contract import Budget, Declared, Facts, Kind
+from feddiv.federation.accounts import Accounts
+from feddiv.federation.reply_check import Refused
+from feddiv.methods.contract import Budget, Declared, Facts, Kind, Reply
 from feddiv.methods.feddiv.exchanges import kinds, nearest_counts
 from feddiv.methods.feddiv.feddiv_options import FedDivOptions
 from feddiv.methods.feddiv.filter import FilterOptions
@@ -26,7 +28,7 @@ from feddiv.privacy.options import PrivacyOptions
 
 COUNTS = Declared((4,), -9, 9, pooled="change", sensitivity=math.sqrt(2))
 KIND = Kind({"histogram": COUNTS}, models=())
-PLAN = NoisePlan(ratio=2.0, uploads=3, entries=1)
+PLAN = NoisePlan(ratio=2.0, uploads=3)
 SECRET = bytes(32)
 
 
@@ -50,7 +52,7 @@ def test_noise_is_on_the_total_and_does_not_add_up() -> None:
     heard = np.sum(said, axis=0)
     assert np.abs(heard - told.said).max() < 1e-9
     many = [[1, 0, 0, 0]] * 200
-    said, memory = uploads(many, NoisePlan(2.0, 1000, 1), lambda visit: visit.to_bytes(32, "big"))
+    said, memory = uploads(many, NoisePlan(2.0, 1000), lambda visit: visit.to_bytes(32, "big"))
     off = np.sum(said, axis=0) - [200, 0, 0, 0]
     assert np.abs(off).max() < 6 * 2 * math.sqrt(2)  # of 200 noises it would be 14 times as much
 
@@ -102,7 +104,35 @@ def test_what_is_not_pooled_is_left_alone() -> None:
 def test_the_server_leaves_room_for_noise() -> None:
     wide = noisy_kind(KIND, PLAN).reply["histogram"]
     assert wide.low == pytest.approx(-9 - 20 * 2 * math.sqrt(2))
-    assert wide.impossible is None
+    assert wide.impossible is None  # nobody says what is possible
+
+
+def test_a_client_moves_a_noisy_sum_no_further_than_noise_may() -> None:
+    declared = kinds(FedDivOptions(filter=DP, weigh_by_trust="never"), FACTS, by_trust=False)
+    plan = NoisePlan(3.0, 14)
+    kind = noisy_kind(declared["filter"], plan)
+    accounts = Accounts().opened(kind)
+    # An honest client of 100 samples, once with each of 200 noises.
+    true = np.zeros(64)
+    true[5], true[60] = 60, 40
+    for visit in range(200):
+        noise = 3 * math.sqrt(2) * gaussian(visit.to_bytes(32, "big"), 64)
+        said = true + noise - accounts.total("histogram", 0, (64,))
+        accounts.enter(Reply(0, 100, payload={"histogram": said}), kind)
+    # A liar that sends the largest changes. The root of 64 + 10 deviations.
+    lie = np.full(64, -120.0)
+    lie[63] = 180.0
+    with pytest.raises(Refused, match=r"from any possible total; noise is below 76.4"):
+        accounts.enter(Reply(1, 100, payload={"histogram": lie}), kind)
+    assert not accounts.total("histogram", 1, (64,)).any()
+    # Little by little it gets no further than that either.
+    step = np.zeros(64)
+    step[63] = 10.0
+    for _ in range(17):
+        accounts.enter(Reply(1, 100, payload={"histogram": step}), kind)
+    with pytest.raises(Refused, match="80 from any possible total"):
+        accounts.enter(Reply(1, 100, payload={"histogram": step}), kind)
+    assert accounts.total("histogram", 1, (64,))[63] == 170
 
 
 # FedDiv's totals
@@ -117,7 +147,7 @@ def test_plan_of_feddiv_counts_every_release() -> None:
     privacy = PrivacyOptions(filter="dp")
     plan = noise_plan(privacy, Budget(33, 0.5, 4), declared)
     # 25 rounds after warm-up, half of the clients in each: 13, and one before; two totals.
-    assert (plan.uploads, plan.entries) == (14, 2)
+    assert plan.uploads == 14
     assert plan.ratio == pytest.approx(0.600229 * math.sqrt(28), rel=1e-5)
     assert expected_uploads(Budget(10, 1.0, 0)) == 11
 

@@ -192,3 +192,13 @@ def test_fixed_point_leaves_room_for_the_sum() -> None:
     assert np.abs(layout.decoded(layout.encoded({"a": value}))["a"] - value).max() < 1e-14
     with pytest.raises(ValueError, match="does not fit"):
         layout.encoded({"a": np.array([2.0**12, 0])})
+
+
+def test_a_client_helps_to_tell_no_sum_of_two() -> None:
+    exchange = Exchange([member(client) for client in range(3)])
+    # Two thirds of three are two: the sum of two tells each of them what the other said.
+    assert exchange.roster.threshold(2 / 3) == 3
+    with pytest.raises(UserError, match="2 clients are too few to tell their sum"):
+        exchange.shares(0, [0, 1])
+    with pytest.raises(UserError, match="2 clients are too few to hide among"):
+        exchange.members[0].masked(exchange.roster, [0, 1], exchange.layout, {})

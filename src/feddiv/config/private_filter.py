@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from feddiv.config.sections import HeldOut
+from feddiv.config.sections import Flower, HeldOut
 from feddiv.core.dotted import flat, put
 from feddiv.core.errors import UserError
 from feddiv.privacy.conflicts import check_private, sends_totals
@@ -68,7 +68,9 @@ def _check_defences(experiment: "Experiment") -> None:
             "robust.weights=krum: picks single clients' models; with privacy.filter=sum_only take "
             "another"
         )
-    if experiment.federation.largest_site is not None:
+    # Sites that say they are larger are refused at hello; here clients would be scaled.
+    at_sites = isinstance(experiment.federation, Flower)
+    if experiment.federation.largest_site is not None and not at_sites:
         raise UserError(
             "federation.largest_site: scales what single clients say of their labels, which "
             f"privacy.filter={chosen} hides; leave it out"

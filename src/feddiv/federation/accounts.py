@@ -3,9 +3,9 @@
 A change may be small and the total it makes impossible: counts below zero, more samples than the
 client has. So the server keeps a row for each client and entry, and refuses a reply that would make
 an impossible total. Then no client moves a sum over clients by more than its own n_k samples could,
-whatever it sends and however often. That is so where replies come as they are: of a secure sum only
-the total over clients is known and checked, and totals with noise are impossible by themselves. A
-row is as long as the entry: less than a kilobyte a client.
+whatever it sends and however often; with noise (`privacy.filter=dp`) by as much more as noise may.
+Of a secure sum only the sum is known, and checked. A row is as long as the entry: less than a
+kilobyte a client.
 """
 
 from __future__ import annotations

@@ -20,7 +20,12 @@ Note = Callable[[dict[str, Any]], None]
 
 @dataclass
 class Carriage:
-    """One exchange as the method plans it, and this is how it is carried out without privacy."""
+    """One exchange as the method plans it, and this is how it is carried out without privacy.
+
+    The sequence: `visits()` asks the clients (of a secure sum: after keys and letters); each reply
+    is checked and goes through `merged(...)` to the method. When the last one is in, a secure sum
+    calls `before_sum()`, asks for shares, and only then is the sum told, with the last reply.
+    """
 
     federation: Federation
     exchange: Exchange

@@ -1,7 +1,7 @@
 """A client's side of a private filter, around one visit: the steps of a secure sum, masks, noise.
 
-What is protected, and how, is decided here by the client's own declaration of the method, never by
-what the server says.
+What is protected, and how, follows from the client's own declaration of the method under the run's
+config. What a message asks for beyond that declaration gets no answer.
 """
 
 from __future__ import annotations
@@ -108,13 +108,35 @@ class Protection:
         members, survivors = roster.chosen(said[MEMBERS]), roster.chosen(said[SURVIVORS])
         return {SHARES: member.shares(roster, members, survivors, said[LETTERS])}
 
-    # What is done to a reply
+    # What is done to a message and to a reply
+
+    def received(self, message: Message) -> Message:
+        """The message as the method sent it; refused if it could be none of the method's."""
+        payload = {name: value for name, value in message.payload.items() if name not in OURS}
+        if extra := sorted(payload.keys() - self._expected(message.kind)):
+            raise UserError(
+                f"privacy: a message of kind {message.kind!r} carries {extra[0]!r}, which the "
+                "method does not declare"
+            )
+        return replace(message, payload=payload)
+
+    def _expected(self, kind: str) -> set[str]:
+        """What a message may carry; an examination has no declaration of its own."""
+        if kind != KIND:
+            return set(self.kind(kind).message)
+        kinds = self.workspace.method.kinds(self.facts).values()
+        return {name for each in kinds for name in each.message}
 
     def protected(
         self, reply: Reply, message: Message, before: Callable[[], NoiseMemory]
     ) -> tuple[Reply, NoiseMemory | None]:
         """The reply as it is sent, and what the client remembers of its noise."""
         kind = self.kind(message.kind)
+        if extra := sorted({*reply.payload, *reply.metrics} - kind.reply.keys()):
+            raise UserError(
+                f"privacy: a reply of kind {message.kind!r} carries {extra[0]!r}, which the method "
+                "does not declare"
+            )
         if not pooled(kind):
             return reply, before() if self.workspace.privacy.filter == "dp" else None
         if self.workspace.privacy.filter == "sum_only":
@@ -143,12 +165,6 @@ def plan_of(workspace: Workspace, facts: Facts) -> NoisePlan:
     """How much noise the totals of a run get, and how often."""
     method = workspace.method
     return noise_plan(workspace.privacy, method.budget, method.kinds(facts))
-
-
-def methods_own(message: Message) -> Message:
-    """The message as the method sent it."""
-    payload = {name: value for name, value in message.payload.items() if name not in OURS}
-    return replace(message, payload=payload)
 
 
 def is_step(message: Message) -> bool:

@@ -37,6 +37,14 @@ def check_reply(reply: Reply, kind: Kind, sent: Message, size: int) -> None:
         raise Undeclared(f"cannot be looked at ({type(problem).__name__})") from None
 
 
+def check_possible(reply: Reply, kind: Kind) -> None:
+    """Refuse a reply with a number that is impossible by itself, whatever was said before it."""
+    for name, value in reply.payload.items():
+        impossible = kind.reply[name].impossible
+        if impossible is not None and (why := impossible(np.asarray(value), reply.samples)):
+            raise Refused(f"{name}: {why}")
+
+
 def check_sender(client: object, asked: Collection[int], answered: Collection[int]) -> None:
     """Refuse a reply in the name of somebody who was not asked, or has answered."""
     if not _is_whole(client) or client not in asked:

@@ -16,7 +16,7 @@ from feddiv.core.errors import UserError
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.carriage import Carriage, Note
 from feddiv.federation.federation import Absence
-from feddiv.federation.reply_check import Refused, check_reply
+from feddiv.federation.reply_check import Refused, check_possible, check_reply
 from feddiv.federation.traffic import message_bytes, reply_bytes
 from feddiv.learning.average import copied
 from feddiv.methods.contract import (
@@ -30,6 +30,7 @@ from feddiv.methods.contract import (
     Visit,
 )
 from feddiv.privacy.conflicts import check_enough
+from feddiv.privacy.options import LEAST_CLIENTS
 from feddiv.privacy.primitives import KEY, agreed
 from feddiv.privacy.roster import KEY_WORDS, KEYS, Roster
 from feddiv.privacy.sum_client import (
@@ -46,8 +47,8 @@ from feddiv.privacy.sum_client import (
     SURVIVORS,
 )
 from feddiv.privacy.sum_server import MaskedSum, NoSum
-from feddiv.privacy.totals import bits_of, layout_of, masked_kind
-from feddiv.privacy.words import LEAST_BITS, WORD, as_bytes, not_words
+from feddiv.privacy.totals import bits_of, layout_of, masked_kind, overflowing
+from feddiv.privacy.words import WORD, as_bytes, not_words
 
 
 @dataclass
@@ -66,12 +67,11 @@ class SecureSum(Carriage):
         self.planned = self.kind
         self.kind = masked_kind(self.planned)
         self.bits = bits_of(self.planned, len(self.exchange.clients))
-        for name, bits in self.bits.items():
-            if bits < LEAST_BITS:
-                raise UserError(
-                    f"privacy.filter=sum_only: {name} of {len(self.exchange.clients)} clients of "
-                    "this size is too large for a secure sum"
-                )
+        if name := overflowing(self.planned, len(self.exchange.clients)):
+            raise UserError(
+                f"privacy.filter=sum_only: {name} of {len(self.exchange.clients)} clients of "
+                "this size is too large for a secure sum"
+            )
         self.sum: MaskedSum | None = None
         self.letters: dict[int, Array] = {}  # by the place of who sent them
         self.lost: dict[int, str] = {}  # clients that did not get to step C, and where they stayed
@@ -121,7 +121,9 @@ class SecureSum(Carriage):
             tuple(found[client][:KEY] for client in clients),
             tuple(found[client][KEY:] for client in clients),
         )
-        self._need(len(clients), max(self._least(len(self.exchange.clients)), 3), "gave keys")
+        self._need(
+            len(clients), max(self._least(len(self.exchange.clients)), LEAST_CLIENTS), "gave keys"
+        )
         return roster
 
     def _members(self, roster: Roster) -> list[int]:
@@ -134,10 +136,10 @@ class SecureSum(Carriage):
             self.letters[place] = payload[LETTERS]
             pledges[place] = as_bytes(payload[PLEDGE])
         members = sorted(self.letters)
-        least = max(roster.threshold(self.threshold), 3)
+        least = roster.threshold(self.threshold)
         self._need(len(members), least, "gave shares")
         layout = layout_of(self.planned, self.bits)
-        self.sum = MaskedSum(roster, members, layout, roster.threshold(self.threshold), pledges)
+        self.sum = MaskedSum(roster, members, layout, least, pledges)
         return members
 
     # Step D
@@ -151,7 +153,7 @@ class SecureSum(Carriage):
         total = self.sum
         assert total is not None
         roster, survivors = total.roster, sorted(total.survivors)
-        self._need(len(survivors), max(total.threshold, 3), "answered")
+        self._need(len(survivors), total.threshold, "answered")
         common = {
             **roster.payload(),
             MEMBERS: _marks(roster, total.members),
@@ -192,11 +194,7 @@ class SecureSum(Carriage):
             self.bytes_down += message_bytes(sent)
             try:
                 check_reply(reply, kind, sent, sizes[reply.client])
-                for name, entry in kind.reply.items():
-                    if entry.impossible is not None and (
-                        why := entry.impossible(np.asarray(reply.payload[name]), 0)
-                    ):
-                        raise Refused(f"{name}: {why}")
+                check_possible(reply, kind)
             except Refused as reason:
                 missing.pop(reply.client, None)
                 self._refused(reply.client, step, str(reason))

@@ -6,7 +6,7 @@ from typing import Any
 from feddiv.core.errors import UserError, in_one_line
 from feddiv.core.randomness import Streams
 from feddiv.federation.client_memory import MemoryRecords
-from feddiv.federation.private_visit import Own, Protection, is_step, methods_own
+from feddiv.federation.private_visit import Own, Protection, is_step
 from feddiv.federation.workspace import Workspace
 from feddiv.methods.contract import Message, Reply, Visit
 from feddiv.methods.held_out_counts import KIND, examined
@@ -27,7 +27,7 @@ def make_visit(
     client, protection = workspace.client(rng.client), Protection(workspace, rng, own)
     if is_step(message):
         return Visit(Reply(client.id, len(client), payload=protection.step(message)), b"")
-    received = methods_own(message) if protection.active else message
+    received = protection.received(message) if protection.active else message
     noise = None
     if message.kind == KIND:
         reply, diary = examined(workspace.method, client, records.read(record), received)

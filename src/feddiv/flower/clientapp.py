@@ -16,7 +16,7 @@ from feddiv.flower.site import Site, say
 from feddiv.flower.site_data import AppData, OwnData, Part, SiteData
 from feddiv.flower.site_limits import KEYS as LIMITS
 from feddiv.flower.site_limits import SiteLimits
-from feddiv.flower.site_privacy import Needed
+from feddiv.flower.site_privacy import EPSILONS, Needed
 from feddiv.methods.contract import Method
 
 KEYS = (
@@ -29,7 +29,7 @@ KEYS = (
     "allow-method",
     *LIMITS,
     "need-privacy",
-    "largest-epsilon",
+    *EPSILONS,
 )
 
 SitePath = str | Path | Callable[[Context], str | Path]

@@ -41,6 +41,7 @@ from feddiv.flower.seats import (
     reply_in,
 )
 from feddiv.methods.contract import Assessment, Exchange, Facts, Message, Visit
+from feddiv.privacy.totals import overflowing
 
 HELLO, ASSESS = "hello", "assess"
 NOBODY = -1  # the client of a message to a site that has no number yet
@@ -169,6 +170,7 @@ class FlowerFederation(Federation):
                 )
                 taken = {*here, *(each.key for each in found)}
                 self.seats.check(greeting, taken)
+                self._check_size(greeting, found)
                 found.append(greeting)
             except Refused as reason:
                 line = f"{node.name or node.key}: {reason}"
@@ -177,6 +179,29 @@ class FlowerFederation(Federation):
                 if isinstance(reason, Transient):  # next time it may be otherwise
                     self._again.add((node.id, node.session))
         return found
+
+    def _check_size(self, greeting: Greeting, others: list[Greeting]) -> None:
+        """Refuse a site that says it is larger than a private filter can bear with the others."""
+        privacy, largest = self.workspace.privacy, self.options.largest_site
+        if privacy.filter == "none" or greeting.key in self.seats.by_key:
+            return
+        if largest is not None and greeting.samples > largest:
+            raise Refused(
+                f"says it has {greeting.samples:,} samples, at most {largest:,} are allowed "
+                "(federation.largest_site)"
+            )
+        if privacy.filter == "sum_only":
+            strangers = [*self._strangers, *others, greeting]
+            sizes = [*self.seats.sizes.values(), *(each.samples for each in strangers)]
+            dataset, draw = self.workspace.dataset, self.workspace.draw
+            facts = Facts(dataset.classes, dataset.input_shape, dict(enumerate(sizes)), draw.iid)
+            count = max(len(sizes), self.wanted)
+            for kind in self.workspace.method.kinds(facts).values():
+                if name := overflowing(kind, count):
+                    raise Refused(
+                        f"says it has {greeting.samples:,} samples: {name} of {count} sites "
+                        "would be too large for a secure sum"
+                    )
 
     def _pause(self, deadline: float) -> bool:
         """Wait a little; False when there is no time left."""

@@ -26,6 +26,7 @@ TASK, ANSWER, PROBLEM = "task", "answer", "problem"
 SOFTWARE = metadata.version("feddiv")  # server and sites have to have the same
 SHAPE = ":shape"  # of the entry whose name comes before it
 SIDES = re.compile(r"(?:[0-9]{1,12}(?:x[0-9]{1,12}){0,31})?")
+PART = re.compile(r"(?:attempt ([1-9][0-9]{0,5})/)?(again/)?")
 MOST_ENTRIES = 1000  # of a payload, and of the metrics
 MOST_NUMBERS = 1_000_000  # of a reply's payload, beyond as many as were sent
 
@@ -42,9 +43,15 @@ class VisitAddress:
 
     @property
     def version(self) -> str:
-        """The name of the memory that the visit leaves behind."""
-        attempt = "".join(c for c in self.part if c.isdigit()) or "0"
-        return f"{self.round:06d}-{self.exchange:04d}-{attempt}"
+        """The name of the memory that the visit leaves behind, of no other visit.
+
+        A site's masks and noise follow from the part, and what it has given out is kept by version:
+        so no two parts may have the same one, and others than the loop's are refused.
+        """
+        part = PART.fullmatch(self.part)
+        if part is None:
+            raise Refused(f"{_cut(repr(self.part))} is no part of a round")
+        return f"{self.round:06d}-{self.exchange:04d}-{part[1] or 0}{'-again' if part[2] else ''}"
 
 
 @dataclass(frozen=True)

@@ -195,7 +195,8 @@ class Lines(Watcher):
 def closing_lines(run: Run) -> list[str]:
     """The end of a run in words."""
     summary, measure = run.summary, run.experiment.evaluation.measure
-    accuracy = f"{measure.replace('_', ' ')} {summary[f'last_{measure}']:.1%}"
+    last = summary[f"last_{measure}"]
+    accuracy = f"{measure.replace('_', ' ')} {'unknown' if last is None else f'{last:.1%}'}"
     flagged = summary["flagged"]
     share = "" if flagged is None else f", {flagged:.1%} of the labels look wrong"
     return [

@@ -39,13 +39,14 @@ from feddiv.flower.records import (
     reply_records,
 )
 from feddiv.flower.site_data import Held, SiteData
+from feddiv.flower.site_ledger import Ledger
 from feddiv.flower.site_limits import SiteLimits
 from feddiv.flower.site_privacy import Needed, SitePrivacy
 from feddiv.methods.contract import Assessment, Message, Reply
 from feddiv.presets import toml_tree
 
 TOKEN = re.compile(r"[0-9a-f]{8,64}")
-VERSION = re.compile(r"[0-9]{6}-[0-9]{4}-[0-9]{1,6}")
+VERSION = re.compile(r"[0-9]{6}-[0-9]{4}-[0-9]{1,6}(?:-again)?")
 MEMORY = ".memory"
 AUDIT = "audit.csv"
 COLUMNS = ("sample", "given_label", "predicted_label", "label_quality", "is_label_issue")
@@ -98,6 +99,8 @@ class Site:
         self.limits.check_experiment(experiment)
         loaded = self._loaded(experiment, address.client)
         self._check_loaded(experiment, loaded)
+        ledger, ceiling = Ledger(self.folder), self.privacy.largest_total_epsilon
+        ledger.check_spent(address.run, experiment.privacy, ceiling)
         if task.kind == HELLO:
             place = self.holdings.place
             metrics = {} if place is None else {"place": float(place)}
@@ -123,9 +126,10 @@ class Site:
                 audit = replace(audit, metrics={})
             return reply_records(address, audit)
         rng = Streams(experiment.seed, address.round, address.exchange, loaded.client, address.part)
-        own = SitePrivacy(
-            experiment.privacy, self.folder, memory.folder, address.run, known(address.version)
-        )
+        ledger.agree(address.run, loaded.client, experiment)
+        ledger.spend(address.run, experiment.privacy, ceiling)
+        version = known(address.version)
+        own = SitePrivacy(experiment, self.folder, memory.folder, address.run, version)
         if Protection(workspace, rng).binds(message):
             own.promise(message, task.start)
         visit = make_visit(workspace, memory.records, message, record, rng, own.own())
@@ -150,7 +154,9 @@ class Site:
             raise UserError("its data cannot be used: its log says why") from None
 
     def _check_loaded(self, experiment: Experiment, loaded: Held) -> None:
-        self.limits.check_samples(len(loaded.draw.parts[loaded.client]))
+        samples = len(loaded.draw.parts[loaded.client])
+        self.limits.check_samples(samples)
+        self.privacy.check_delta(experiment.privacy, samples)
         if self.net is None:
             shape, classes = loaded.dataset.input_shape, len(loaded.dataset.classes)
             self.limits.check_net(experiment.model, shape, classes)

@@ -3,38 +3,43 @@
 The secret is random and never leaves the site, so that no server can work out a site's masks or its
 noise. Because they follow from it, the same question gets the same answer. And because the masks of
 an exchange hide one answer only, the site promises: to a second, different question about the same
-exchange it gives no answer.
+exchange it gives no answer. The config is part of a question: another one has other masks and other
+noise.
 """
 
 import hashlib
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from feddiv.config.experiment import Experiment
 from feddiv.core.errors import UserError
-from feddiv.core.files import settle, tensors_hash
+from feddiv.core.files import tensors_hash
 from feddiv.federation.private_visit import Own
+from feddiv.flower.site_ledger import append_line, config_hash, lines_of, write_once
 from feddiv.methods.contract import Message
 from feddiv.privacy.options import PrivacyOptions
 from feddiv.privacy.primitives import KEY, derived
 
 SECRET, PROMISE, UPLOADS = "secret", ".promise", "noisy-uploads"
+EPSILONS = ("largest-epsilon", "largest-total-epsilon")
 
 
 @dataclass(frozen=True)
 class Needed:
     """What a site asks of a run before it takes part: one of these filters, and how little noise.
 
-    No filters: it takes part in any run.
+    No filters: it takes part in any run. `largest_total_epsilon` is for all its runs together.
     """
 
     filters: tuple[str, ...] = ()
     largest_epsilon: float | None = None
+    largest_total_epsilon: float | None = None
 
     @classmethod
     def of(cls, node: Mapping[str, Any]) -> "Needed":
@@ -46,10 +51,7 @@ class Needed:
                 raise UserError(
                     f"node config need-privacy={part!r}: is unknown; allowed: sum_only, dp, or both"
                 )
-        largest = node.get("largest-epsilon")
-        if largest is not None and (isinstance(largest, bool | str) or largest <= 0):
-            raise UserError(f"node config largest-epsilon={largest!r}: give a number above 0")
-        return cls(filters, None if largest is None else float(largest))
+        return cls(filters, *(_largest(node, key) for key in EPSILONS))
 
     def check(self, options: PrivacyOptions) -> None:
         """Refuse a run with less privacy."""
@@ -65,13 +67,31 @@ class Needed:
                 "(largest-epsilon in its node config)"
             )
 
+    @staticmethod
+    def check_delta(options: PrivacyOptions, samples: int) -> None:
+        """Refuse a delta with which a client may give away one of its samples as it is."""
+        if options.filter == "dp" and options.delta * samples >= 1:
+            raise UserError(
+                f"privacy.delta={options.delta:g}: this site has {samples} samples, delta has to "
+                f"be below 1 / {samples}"
+            )
+
+
+def _largest(node: Mapping[str, Any], key: str) -> float | None:
+    largest = node.get(key)
+    if largest is None:
+        return None
+    if isinstance(largest, bool | str) or not largest > 0:
+        raise UserError(f"node config {key}={largest!r}: give a number above 0")
+    return float(largest)
+
 
 def site_secret(folder: Path) -> bytes:
     """The site's own secret, made when it is first needed; nobody else may read its file."""
     file = folder / SECRET
     if not file.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        _write_once(file, os.urandom(KEY))
+        write_once(file, os.urandom(KEY))
     secret = file.read_bytes()
     if len(secret) != KEY:
         raise UserError("privacy: the site's secret is damaged: its log says where")
@@ -82,21 +102,27 @@ def site_secret(folder: Path) -> bytes:
 class SitePrivacy:
     """One visit at a site. `folder` is the site's, `kept` that of the run and the client."""
 
-    options: PrivacyOptions
+    experiment: Experiment
     folder: Path
     kept: Path
     run: str
     version: str  # of the visit: which exchange, which attempt
 
+    @cached_property
+    def config(self) -> str:
+        """The hash of the config that the server asks under."""
+        return config_hash(self.experiment)
+
     def own(self) -> Own | None:
         """What the visit needs of the site."""
-        if self.options.filter == "none":
+        if self.experiment.privacy.filter == "none":
             return None
-        return Own(derived(site_secret(self.folder), "run", self.run), self._grant)
+        secret = derived(site_secret(self.folder), "run", self.run, self.config)
+        return Own(secret, self._grant)
 
     def promise(self, message: Message, start: str) -> None:
         """Answer this and, for the same step of the same exchange, never anything else."""
-        digest = hashlib.sha256(f"{message.kind}\n{start}\n".encode())
+        digest = hashlib.sha256(f"{message.kind}\n{start}\n{self.config}\n".encode())
         for name in sorted(message.payload):
             value = np.asarray(message.payload[name], np.float64)
             digest.update(f"{name} {value.shape}\n".encode() + value.tobytes())
@@ -106,7 +132,7 @@ class SitePrivacy:
         step = message.kind if message.kind.startswith("privacy ") else "exchange"
         file = self.kept / f"{self.version}-{step.replace(' ', '-')}{PROMISE}"
         text = digest.hexdigest().encode()
-        _write_once(file, text)
+        write_once(file, text)
         if file.read_bytes() != text:
             raise UserError(
                 f"privacy: the server asks for {message.kind!r} of exchange {self.version} once "
@@ -116,31 +142,13 @@ class SitePrivacy:
     def _grant(self, name: str, mark: bytes, before: int) -> bool:
         """Whether a noisy total may be sent: a new one only as often as the run may have."""
         file = self.kept / UPLOADS
-        known = file.read_text().splitlines() if file.is_file() else []
-        line = f"{name} {hashlib.sha256(self.version.encode() + mark).hexdigest()}"
+        known = lines_of(file)
+        asked = f"{self.version} {self.config} ".encode() + mark
+        line = f"{name} {hashlib.sha256(asked).hexdigest()}"
         if line in known:
             return True
         count = sum(each.rpartition(" ")[0] == name for each in known)
-        if count >= (self.options.uploads or 0):
+        if count >= (self.experiment.privacy.uploads or 0):
             return False
-        self.kept.mkdir(parents=True, exist_ok=True)
-        with file.open("a", encoding="utf-8") as journal:
-            journal.write(line + "\n")
-        settle(file)
+        append_line(file, line)
         return True
-
-
-def _write_once(file: Path, content: bytes) -> None:
-    """Write a file that only its owner may read, unless there is one already."""
-    temporary = file.with_name(f".{file.name}-{os.getpid()}-{os.urandom(4).hex()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as opened:
-            opened.write(content)
-            opened.flush()
-            os.fsync(opened.fileno())
-        with suppress(FileExistsError):
-            os.link(temporary, file)
-    finally:
-        temporary.unlink()
-    settle(file.parent)

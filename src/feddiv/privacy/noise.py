@@ -8,6 +8,7 @@ repeats the last one, which tells nothing new.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -22,6 +23,7 @@ from feddiv.privacy.totals import pooled
 
 GRID = 2.0**-10  # what is said is a multiple of it: low bits of a sum could give noise away
 FAR = 20.0  # standard deviations: nobody's noise is so large
+FAR_NORM = 10.0  # the same of the norm of d numbers, above the root of d: once in e^50
 Grant = Callable[[str, bytes, int], bool]  # whether this entry's noisy total may be new once more
 
 
@@ -31,7 +33,6 @@ class NoisePlan:
 
     ratio: float
     uploads: int
-    entries: int  # how many different totals there are
 
 
 def noise_plan(options: PrivacyOptions, budget: Budget, kinds: Mapping[str, Kind]) -> NoisePlan:
@@ -39,7 +40,7 @@ def noise_plan(options: PrivacyOptions, budget: Budget, kinds: Mapping[str, Kind
     names = {name for kind in kinds.values() for name in pooled(kind)}
     uploads = options.uploads or expected_uploads(budget)
     ratio = noise_ratio(options.epsilon, options.delta, uploads * max(len(names), 1))
-    return NoisePlan(ratio, uploads, len(names))
+    return NoisePlan(ratio, uploads)
 
 
 def expected_uploads(budget: Budget) -> int:
@@ -119,15 +120,36 @@ def gaussian(key: bytes, size: int) -> Array:
 
 
 def noisy_kind(kind: Kind, plan: NoisePlan) -> Kind:
-    """The same kind with bounds that leave room for noise; a noisy total may be impossible."""
+    """The same kind with bounds that leave room for noise, and no more than that."""
     wider = dict(kind.reply)
     for name, entry in pooled(kind).items():
         room = FAR * deviation(entry, plan)
         low, high = np.asarray(entry.low) - room, np.asarray(entry.high) + room
         wider[name] = replace(
-            entry, low=_plain(low), high=_plain(high), impossible=None, optional=entry.optional
+            entry, low=_plain(low), high=_plain(high), impossible=_too_far(entry, plan)
         )
     return replace(kind, reply=wider)
+
+
+def _too_far(entry: Declared, plan: NoisePlan) -> Callable[[Array, int], str] | None:
+    """Why a total cannot be a possible one with noise: nothing possible is near enough.
+
+    The nearest possible total is no further off than the true one, which is as far as the norm of
+    the noise. None where a method does not say what is possible.
+    """
+    nearest = entry.nearest
+    if nearest is None:
+        return None
+
+    def impossible(total: Array, samples: int) -> str:
+        flat = total.reshape(-1)
+        most = deviation(entry, plan) * (math.sqrt(flat.size) + FAR_NORM)
+        off = float(np.linalg.norm(flat - nearest(flat, samples)))
+        return (
+            "" if off <= most else f"{off:.3g} from any possible total; noise is below {most:.3g}"
+        )
+
+    return impossible
 
 
 def _plain(value: Array) -> float | tuple[float, ...]:

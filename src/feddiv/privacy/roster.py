@@ -56,7 +56,7 @@ class Roster:
 
     def threshold(self, share: float) -> int:
         """How many have to stay to the end."""
-        return max(math.ceil(share * len(self.clients) - 1e-9), 2)
+        return max(math.ceil(share * len(self.clients) - 1e-9), LEAST_CLIENTS)
 
     def chosen(self, marks: Array) -> list[int]:
         """The places of those that are marked by a number other than 0."""

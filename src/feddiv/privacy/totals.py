@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from feddiv.methods.contract import Declared, Kind
-from feddiv.privacy.words import WORD, Layout, bits_for, not_words
+from feddiv.privacy.words import LEAST_BITS, WORD, Layout, bits_for, not_words
 
 
 def pooled(kind: Kind) -> dict[str, Declared]:
@@ -43,6 +43,12 @@ def layout_of(kind: Kind, bits: Mapping[str, int]) -> Layout:
 def bits_of(kind: Kind, clients: int) -> dict[str, int]:
     """Binary places of each pooled entry, so that no sum over so many clients overflows."""
     return {name: bits_for(bound(entry), clients) for name, entry in pooled(kind).items()}
+
+
+def overflowing(kind: Kind, clients: int) -> str:
+    """The name of an entry whose sum over so many clients has no room; empty where all have."""
+    bits = bits_of(kind, clients)
+    return next((name for name, places in bits.items() if places < LEAST_BITS), "")
 
 
 def unsummable(entry: Declared) -> str:

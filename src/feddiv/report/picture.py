@@ -121,7 +121,8 @@ def draw_accuracy(axes: Axes, run: Run) -> None:
     rounds = run.rounds_spent
     warm = [line["round"] for line in run.rounds if line["stage"] == "warmup"]
     axes.set_xlim(0, rounds.max())
-    low = min(np.nanmin(each.column(_measure(run))) for each in (run, *run.against.values()))
+    every = np.concatenate([each.column(_measure(run)) for each in (run, *run.against.values())])
+    low = float(every[np.isfinite(every)].min(initial=1.0))
     axes.set_ylim(max(0.0, low - 0.05), 1.02)
     axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
     if warm:

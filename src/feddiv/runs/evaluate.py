@@ -176,6 +176,7 @@ class HeldOutEvaluation(Evaluation):
         facts = federation.facts
         exchange = examination(method, state, facts)
         each = {client: most_held_out(size, self.share) for client, size in facts.sizes.items()}
+        measures = self.nothing()  # one client can spoil every sum: the run goes on without
         for attempt in range(ATTEMPTS):
             here = rng.within(f"attempt {attempt}") if attempt else rng
             kind = counts_kind(facts, max(each.values()))
@@ -189,11 +190,12 @@ class HeldOutEvaluation(Evaluation):
                         total.add(summed, answers.diaries[reply.client], sum(each.values()))
                     else:
                         self._add(total, reply, answers)
+                measures = self.of(total)
                 break
             except (NoSum, ValueError) as reason:  # counts of a sum contradict each other
                 note({"kind": KIND, "no_sum": str(reason)})
         return {
-            **self.of(total),
+            **measures,
             "examination_bytes_up": answers.bytes_up + carriage.bytes_up,
             "examination_bytes_down": answers.bytes_down + carriage.bytes_down,
         }

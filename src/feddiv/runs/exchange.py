@@ -26,7 +26,7 @@ from feddiv.privacy.totals import pooled
 from feddiv.runs.journal import Record
 from feddiv.runs.replies import CheckedReplies
 
-AGAIN = "attempt 99"  # no turn is begun so often
+AGAIN = "again"  # sites know the name: it tells the repeat from every attempt at a turn
 NOT_FINITE = "the global model's outputs are not finite: try a smaller train.lr"
 
 

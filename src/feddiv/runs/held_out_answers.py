@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from feddiv.federation.carriage import Carriage, Note
 from feddiv.federation.federation import Absence, Federation
-from feddiv.federation.reply_check import Refused, check_reply
+from feddiv.federation.reply_check import Refused, check_possible, check_reply
 from feddiv.federation.secure_sum import SecureSum
 from feddiv.federation.traffic import message_bytes, reply_bytes
 from feddiv.methods.contract import Diary, Kind, Reply
@@ -29,13 +29,16 @@ class Answers:
         sizes = self.federation.facts.sizes
         for visit in self.carriage.visits():
             if isinstance(visit, Absence):
+                self.missing.append(visit.client)
                 self.note({"client": visit.client, "kind": KIND, "missing": visit.reason})
                 continue
             reply, sent = visit.reply, self.carriage.exchange.message
             self.bytes_up += reply_bytes(reply)
             self.bytes_down += message_bytes(sent)
             try:
-                check_reply(reply, self._kind(reply.client), sent, sizes[reply.client])
+                kind = self._kind(reply.client)
+                check_reply(reply, kind, sent, sizes[reply.client])
+                check_possible(reply, kind)
             except Refused as reason:
                 self.refused(reply.client, str(reason))
                 continue
@@ -51,6 +54,7 @@ class Answers:
 
     def refused(self, client: int, reason: str) -> None:
         """Leave an answer out, and say so."""
+        self.missing.append(client)
         why = self.federation.refuse(client, reason)
         self.note({"client": client, "kind": KIND, "refused": why})
 

@@ -15,7 +15,11 @@ NOT_COVERED = ["weights", "n_k", "how far weights moved"]
 def privacy_summary(
     options: PrivacyOptions, method: Method[Any, Any], facts: Facts, accounts: Accounts | None
 ) -> dict[str, Any]:
-    """Which uploads were protected and how, and what the client spent that uploaded most often."""
+    """Which uploads were protected and how, and what the client spent that uploaded most often.
+
+    Uploads are counted where their replies were taken: a client may have made more, and spent up to
+    `epsilon`.
+    """
     if options.filter == "none":
         return {}
     kinds = method.kinds(facts)
@@ -52,5 +56,5 @@ def privacy_lines(summary: dict[str, Any]) -> list[str]:
     return [
         f"Privacy: {hidden} with noise, epsilon {said['epsilon_spent']:.3g} of "
         f"{said['epsilon']:g} at delta {said['delta']:g} for one sample of the client that "
-        "uploaded most; weights are not covered."
+        "uploaded most, by replies that were taken; weights are not covered."
     ]

@@ -165,7 +165,8 @@ def summarise(
     """
     measure = experiment.evaluation.measure
     measured = [line for line in rounds if line[measure] is not None]
-    best = max(comparable(rounds, measure), key=lambda line: float(line[measure]))
+    measured = measured or list(rounds[-1:])  # sums of counts that failed: nothing is known
+    best = max(comparable(rounds, measure), key=lambda line: float(line[measure]), default=None)
     last = measured[-1]
     return {
         "method": experiment.method.name,
@@ -175,7 +176,7 @@ def summarise(
         "seed": experiment.seed,
         "rounds": experiment.rounds,
         **_accuracies("test_accuracy", measured),
-        "best_round": best["round"],
+        "best_round": None if best is None else best["round"],
         **(
             _held_out(draw, measured)
             if isinstance(experiment.evaluation, HeldOut)
