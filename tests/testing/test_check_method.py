@@ -254,7 +254,7 @@ NOTHING_PER_SAMPLE = "nothing per sample may leave"
         ),
         (broken.NoExchange, ["plan returns a tuple, not an Exchange or None"]),
         (broken.Stranger, ["plan asks client 17, which never said hello"]),
-        (broken.Flat, ["predict gives shape (60,) for inputs that want (60, 3)"]),
+        (broken.Flat, ["predict gives shape (8,) for inputs that want (8, 3)"]),
         (
             broken.Opinionated,
             [f"assess: p_clean has to lie between 0 and 1 ({ONE}, and 5 more)"],
