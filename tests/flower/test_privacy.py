@@ -175,6 +175,16 @@ def test_a_site_that_says_it_is_huge_does_not_end_the_run(
     assert re.search(f"says it has 1,000,000,000 samples.*{says}", capsys.readouterr().out)
 
 
+@pytest.mark.parametrize("filter", ["sum_only", "dp"])
+def test_a_finished_run_goes_on_with_more_rounds(tmp_path: Path, filter: str) -> None:
+    config = run_config(tmp_path / "run", rounds=2, privacy__filter=filter)
+    served(trial_grid(config), config)
+    longer = {"out": str(tmp_path / "run"), "resume": True, "rounds": 3}
+    run = served(trial_grid(longer), longer)
+    assert run.summary["rounds"] == 3
+    assert not run.rounds[-1]["missing"]
+
+
 def asked_again(
     tmp_path: Path, change: Callable[[Message], None], **settings: Any
 ) -> tuple[str, RecordDict]:
