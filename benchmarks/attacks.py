@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 from liars import LyingInProcess, chosen_liars
-from lies import ATTACKS, NONE
+from lies import ATTACKS, NONE, Attack
 
 from feddiv.config.reading import load_experiment
 from feddiv.core.errors import in_one_line
@@ -57,10 +57,17 @@ METHODS = {
 # What clients of a method tell of their scores: what there is to lie about beside the model.
 TELLS = {"plus": ("histogram", "softmax", "tally"), "paper": ("mixture",), "FedAvg": ()}
 # `off` is what every run has: replies are checked, and so is the merged model.
-OFF, ROBUST = "off", "robust"
+OFF, FILTER, CLIP, AGGREGATE = "off", "filter", "clip", "aggregate"
 DEFENCES = {
     OFF: [],
-    ROBUST: [
+    FILTER: ["robust.filter=trimmed_mean"],
+    CLIP: [
+        "robust.weights=clip",
+        "robust.clip=1.0",
+        "robust.filter=trimmed_mean",
+        "federation.largest_site={largest}",
+    ],
+    AGGREGATE: [
         "robust.weights=geometric_median",
         "robust.filter=trimmed_mean",
         "federation.largest_site={largest}",
@@ -87,14 +94,14 @@ STUDIES = {
         (20, 21, 22),
         tuple(ATTACKS),
         SHARES,
-        dict.fromkeys(METHODS, (OFF, ROBUST)),
+        {"plus": tuple(DEFENCES), "paper": (OFF, FILTER), "FedAvg": (OFF, CLIP, AGGREGATE)},
     ),
     "cifar10": Study(
         "cifar10-laptop",
         (20, 21, 22),
         (NONE, "all noisy", "all clean", "somebody else's labels", "update × −1", "silent"),
         (0.3,),
-        {"plus": (OFF, ROBUST), "paper": (OFF,)},
+        {"plus": tuple(DEFENCES), "paper": (OFF, FILTER)},
     ),
 }
 
@@ -211,7 +218,16 @@ def jobs(study: Study, methods: Sequence[str], attacks: Sequence[str]) -> Iterat
                     if about and not set(about) & set(TELLS[method]):
                         continue  # nothing to lie about
                     for defence in study.defences[method]:
+                        if attack != NONE and not meant(defence, ATTACKS[attack]):
+                            continue
                         yield Job(study.setting, method, attack, share, defence, seed)
+
+
+def meant(defence: str, attack: Attack) -> bool:
+    """Whether a defence is one against such a lie."""
+    if attack.silent:
+        return defence == OFF
+    return defence == OFF or (defence == FILTER) == (attack.model is None)
 
 
 def run_missing(wanted: Sequence[Job], results: Results, at_once: int) -> None:
