@@ -9,7 +9,7 @@ pytest.importorskip("flwr")
 from feddiv.config.experiment import Experiment
 from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
-from feddiv.flower.site_ledger import Ledger
+from feddiv.flower.site_ledger import SiteLedger
 from feddiv.flower.site_privacy import Needed, SitePrivacy
 from feddiv.methods.contract import Message
 from feddiv.privacy.options import PrivacyOptions
@@ -28,7 +28,7 @@ def visit(folder: Path, asked: Experiment, version: str = "000001-0000-0") -> Si
 
 
 def test_a_run_has_one_config_and_the_site_one_number(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
+    ledger = SiteLedger(tmp_path)
     ledger.agree(RUN, 0, experiment())
     ledger.agree(RUN, 0, experiment())
     ledger.agree(RUN, 0, experiment(rounds=60))  # a run may go on
@@ -82,7 +82,7 @@ def test_a_torn_line_is_no_upload_and_spoils_no_other(tmp_path: Path) -> None:
 
 
 def test_all_runs_of_a_site_have_one_ceiling(tmp_path: Path) -> None:
-    ledger, eight = Ledger(tmp_path), PrivacyOptions(filter="dp", epsilon=8.0)
+    ledger, eight = SiteLedger(tmp_path), PrivacyOptions(filter="dp", epsilon=8.0)
     for _ in range(2):  # a run is counted once
         ledger.spend(RUN, eight, 20.0)
     ledger.spend(OTHER, eight, 20.0)

@@ -39,7 +39,7 @@ from feddiv.flower.records import (
     reply_records,
 )
 from feddiv.flower.site_data import Held, SiteData
-from feddiv.flower.site_ledger import Ledger
+from feddiv.flower.site_ledger import SiteLedger
 from feddiv.flower.site_limits import SiteLimits
 from feddiv.flower.site_privacy import Needed, SitePrivacy
 from feddiv.methods.contract import Assessment, Message, Reply
@@ -99,7 +99,7 @@ class Site:
         self.limits.check_experiment(experiment)
         loaded = self._loaded(experiment, address.client)
         self._check_loaded(experiment, loaded)
-        ledger, ceiling = Ledger(self.folder), self.privacy.largest_total_epsilon
+        ledger, ceiling = SiteLedger(self.folder), self.privacy.largest_total_epsilon
         ledger.check_spent(address.run, experiment.privacy, ceiling)
         if task.kind == HELLO:
             place = self.holdings.place

@@ -23,7 +23,7 @@ SERVERS_OWN = ("description", "federation", "checkpoint")
 
 
 @dataclass(frozen=True)
-class Ledger:
+class SiteLedger:
     """The runs that a site has taken part in; `folder` is the site's."""
 
     folder: Path
