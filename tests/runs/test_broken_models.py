@@ -24,7 +24,7 @@ from feddiv.runs.run_folder import RunFolder
 
 Break = Callable[[str, torch.Tensor], torch.Tensor]
 LIAR = 1
-NOT_ASKED = "not asked up to turn 11: the norm of its update in turn 1 was over 10000 times"
+NOT_ASKED = "not asked up to turn 11: the norm of its update in turn 1 was over 20 times"
 SETTINGS = [
     "rounds=3",
     "against=",

@@ -14,7 +14,7 @@ from feddiv.methods.contract import Facts
 RECENT = 20  # norms of updates that the server remembers, to judge the next one alone by
 FEWEST = 3  # norms that have a usual one among them
 STANDS_OUT = 10.0  # times the usual norm: who is blamed where the merged model is broken
-FAR_OUT = 1e4  # times the usual norm: no honest update, whatever the model does with it
+FAR_OUT = 20.0  # times the usual norm: far more than honest updates differ by
 BARRED = 10  # turns in which who sent such an update is not asked again
 
 

@@ -149,6 +149,25 @@ def _check_accounts(accounts: object, prepared: Prepared) -> None:
             raise Unreadable(f"has accounts of {str(name)[:40]!r} with rows of another length")
         if str(name).startswith(COUNTED) and (rows < 0).any():
             raise Unreadable(f"has accounts of {str(name)[:40]!r} below zero")
+    if prepared.experiment.privacy.filter == "none":
+        _check_totals(accounts, prepared)
+
+
+def _check_totals(accounts: Accounts, prepared: Prepared) -> None:
+    """Every client's total has to be one that it can have: its next change is added to it."""
+    facts = _facts(prepared)
+    if facts is None:
+        return
+    for kind in prepared.workspace.method.kinds(facts).values():
+        for name, entry in kind.reply.items():
+            if entry.pooled != "change" or entry.impossible is None or None in entry.shape:
+                continue
+            for client in accounts.clients_in(name):
+                shape = tuple(side for side in entry.shape if side is not None)
+                total = accounts.total(name, client, shape)
+                why = entry.impossible(total, facts.sizes.get(client, 0))
+                if why:
+                    raise Unreadable(f"has accounts of {name!r} that no client can have: {why}")
 
 
 def _sizes_of_rows(prepared: Prepared) -> dict[str, int | None] | None:

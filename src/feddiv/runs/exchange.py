@@ -1,5 +1,6 @@
 """One exchange: visits, checks, merge, and a look at the model before the loop commits to it."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,6 +20,7 @@ from feddiv.defence.replies import DefendedReplies
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.carrying import carriage_of
 from feddiv.federation.federation import Federation
+from feddiv.federation.update_norm import update_norm
 from feddiv.methods.common import LARGEST_NORM
 from feddiv.methods.contract import Exchange, Kind, Method, declared_kind
 from feddiv.privacy.options import PrivacyOptions
@@ -140,7 +142,10 @@ class Exchanger:
         """The norm up to which an update is taken: of a client alone, by those before it."""
         if len(exchange.clients) > 1:
             return LARGEST_NORM
-        return min(LARGEST_NORM, FAR_OUT * usual_norm(before.norms))
+        usual = usual_norm(before.norms)
+        if math.isinf(usual):  # nobody to compare with: the model itself is the measure
+            usual = update_norm(exchange.message.weights) or math.inf
+        return min(LARGEST_NORM, FAR_OUT * usual)
 
     def _merged(
         self,
