@@ -186,6 +186,6 @@ def test_who_is_far_out_is_not_asked_for_ten_turns() -> None:
 
 def test_the_last_norms_are_remembered() -> None:
     assert Defence().recent((1.0,), [2.0, 3.0]) == (1.0, 2.0, 3.0)
-    last = Defence().recent(tuple(float(n) for n in range(20)), [7.0])
-    assert len(last) == 20
-    assert last[-2:] == (19.0, 7.0)
+    last = Defence().recent(tuple(float(n) for n in range(10)), [7.0])
+    assert len(last) == 10
+    assert last[-2:] == (9.0, 7.0)

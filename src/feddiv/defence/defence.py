@@ -11,7 +11,7 @@ import numpy as np
 from feddiv.config.sections import RobustOptions
 from feddiv.methods.contract import Facts
 
-RECENT = 20  # norms of updates that the server remembers, to judge the next one alone by
+RECENT = 10  # norms of updates that the server remembers, to judge the next one alone by
 FEWEST = 3  # norms that have a usual one among them
 STANDS_OUT = 10.0  # times the usual norm: who is blamed where the merged model is broken
 FAR_OUT = 20.0  # times the usual norm: far more than honest updates differ by

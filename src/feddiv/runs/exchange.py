@@ -205,7 +205,9 @@ class Exchanger:
         state = self.method.merge(before.state, exchange, defended)
         replies.bytes_up += carriage.bytes_up
         replies.bytes_down += carriage.bytes_down
-        norms = self.defence.recent(before.norms, replies.norms.values())
+        # What was refused counts for the next measure: where many in a row are far out, it is the
+        # model they began with, and the run has to be able to go on from it.
+        norms = self.defence.recent(before.norms, [*replies.norms.values(), *replies.too_large])
         return ServerPart(state, accounts, norms, before.barred), replies
 
     def _write(self) -> None:

@@ -56,6 +56,7 @@ class CheckedReplies:
     largest: float = LARGEST_NORM  # of an update
     blamed: Mapping[int, str] = field(default_factory=dict)  # who was not asked again, and why
     norms: dict[int, float] = field(default_factory=dict)  # of the updates that were taken
+    too_large: list[float] = field(default_factory=list)  # norms for which others were refused
     missing: list[int] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
@@ -100,6 +101,7 @@ class CheckedReplies:
             return None
         norm = update_norm(reply.weights, sent.weights)
         if not norm <= self.largest:
+            self.too_large += [norm] if norm <= LARGEST_NORM else []
             raise Refused(f"its update has norm {norm:.3g}, at most {self.largest:.3g} is taken")
         if self.sound is not None and not self.sound(reply.weights):
             raise Refused(f"its model's outputs are not finite; its update has norm {norm:.3g}")
