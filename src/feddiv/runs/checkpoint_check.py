@@ -59,6 +59,10 @@ def _check_numbers(checkpoint: Checkpoint) -> None:
         raise Unreadable("says nothing that can be read of clients that are not asked")
     for number in (*cut.barred.keys(), *cut.barred.values()):
         _count(number, "clients that are not asked")
+    for client, agreement in cut.agreement.items():
+        _count(client, "clients that agree with others")
+        if not isinstance(agreement, int | float) or not -1 <= agreement <= 1:
+            raise Unreadable(f"says {str(agreement)[:40]!r} for an agreement, which is none")
     for norm in cut.norms:
         if not isinstance(norm, int | float) or not math.isfinite(norm) or norm < 0:
             raise Unreadable(f"says {str(norm)[:40]!r} for a norm, which is none")
