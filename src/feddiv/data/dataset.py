@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from feddiv.data.sample_names import SampleNames
 from feddiv.data.transform import AsTheyAre, Augment, Transform
 
 
@@ -54,6 +55,7 @@ class Dataset:
     Where samples are what a net eats already, float32 of any shape, `own` is how they are seen.
     `split_here` says that the test samples were held out by us, not given as such. `columns` names
     those of a table that samples are made of, in order: features, or one of paths of images.
+    `names` are what the owner calls the training samples; None where their numbers say it.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Dataset:
     own: AsTheyAre | None = None
     split_here: bool = False
     columns: tuple[str, ...] = ()
+    names: SampleNames | None = None
 
     @property
     def origin(self) -> torch.Tensor:
@@ -94,6 +97,10 @@ class Dataset:
             return self.own
         return Transform(self.mean, self.std, self.augment, self.window)
 
+    def name_of(self, row: int) -> str:
+        """What the owner calls a training sample: its file, or its row."""
+        return str(int(self.origin[row])) if self.names is None else self.names.name(row)
+
     def held_by(self, clients: tuple[str, ...], holder: torch.Tensor) -> Dataset:
         """The same data, saying which client each training sample belongs to."""
         return replace(self, clients=clients, holder=holder)
@@ -110,6 +117,7 @@ class Dataset:
             truth=None if self.truth is None else self.truth[rows],
             holder=None if self.holder is None else self.holder[rows],
             rows=self.origin[rows],
+            names=None if self.names is None else self.names.chosen(rows.cpu().numpy()),
         )
 
     def chosen_test(self, rows: torch.Tensor) -> Dataset:

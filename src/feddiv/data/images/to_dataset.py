@@ -61,6 +61,7 @@ def assembled(catalogue: ImageListing, watcher: DataWatcher) -> Dataset:
         window=(size, size) if margin else None,
         split_here=catalogue.split_here,
         columns=catalogue.columns,
+        names=catalogue.train.images,
     )
 
 

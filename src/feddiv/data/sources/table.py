@@ -28,6 +28,7 @@ from feddiv.data.names import (
     one_spelling,
     test_name,
 )
+from feddiv.data.sample_names import Numbered
 from feddiv.data.sources.table_cells import Table
 from feddiv.data.sources.table_columns import feature_columns, roles_of, said_of
 from feddiv.data.sources.table_files import read_table
@@ -170,6 +171,7 @@ def _features(
         notes=(said_of(table, roles, columns), *number_notes(sheet.classes)),
         split_here=sheet.split_here,
         columns=tuple(columns),
+        names=Numbered(np.array([table.number(int(row)) for row in sheet.train], np.int64)),
     )
 
 
