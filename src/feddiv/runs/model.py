@@ -15,11 +15,11 @@ from feddiv.core.arrays import StateDict, Weights
 from feddiv.core.errors import UserError
 from feddiv.core.files import Unreadable, load_tensors, save_tensors, tensors_hash
 from feddiv.core.import_path import NotAllowed, named_in
-from feddiv.data import Augment, Transform
+from feddiv.data import Augment, Samples, Transform
 from feddiv.data.transform import AsTheyAre
 from feddiv.learning.predict import CHUNK
 from feddiv.learning.train import TrainOptions
-from feddiv.methods.contract import Budget, Method
+from feddiv.methods.contract import Assessment, Budget, Client, Message, Method
 from feddiv.methods.registry import method_class
 from feddiv.nets import ModelOptions
 from feddiv.nets.build import build_net, check_shapes
@@ -81,6 +81,15 @@ class TrainedModel:
             for chunk in torch.split(samples, CHUNK)
         ]
         return torch.cat(outputs).numpy() if outputs else np.zeros((0, len(self.classes)))
+
+    def assess(self, samples: Samples) -> Assessment:
+        """What the run's method would say of the labels of samples that were not in it."""
+        weights = {name: net.state_dict() for name, net in self.nets.items()}
+        message = Message("assess", weights, self.card.payload())
+        client = Client(
+            0, samples.none, len(self.classes), lambda name, state: self.nets[name], samples
+        )
+        return self._method.assess_held_out(client, None, message)
 
     def predict(self, inputs: Inputs) -> npt.NDArray[np.int64]:
         """Class numbers [N]; `predict_labels` gives their names."""

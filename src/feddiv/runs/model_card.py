@@ -1,8 +1,11 @@
 """What a trained model's file says beside its weights."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from feddiv.nets.net_options import Stem
 
@@ -14,7 +17,8 @@ class ModelCard:
     """What one needs beside the weights to predict with them.
 
     `columns` are those of the table that it was trained on, in order: of features, or of paths of
-    images. Empty where there was none, and in models of earlier versions.
+    images. Empty where there was none, and in models of earlier versions. `opinion` is what clients
+    received beside the model to judge their labels: numbers by name; FedDiv's filter is in it.
     """
 
     net: str
@@ -26,6 +30,7 @@ class ModelCard:
     stem: Stem | None = None
     as_they_are: bool = False  # samples are what the net eats already
     columns: tuple[str, ...] = ()
+    opinion: dict[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
         """Refuse what no run has written: a header may be somebody else's."""
@@ -40,6 +45,16 @@ class ModelCard:
             raise ValueError("mean and std are no numbers")
         if not isinstance(self.method, dict) or not isinstance(self.method.get("name"), str):
             raise ValueError("method has no name")
+        self.payload()
+
+    def payload(self) -> dict[str, npt.NDArray[np.float64]]:
+        """What clients received to judge their labels, beside the model."""
+        if not isinstance(self.opinion, dict):
+            raise ValueError("opinion is no set of numbers")
+        numbers = {str(name): np.asarray(value, np.float64) for name, value in self.opinion.items()}
+        if not all(np.isfinite(value).all() for value in numbers.values()):
+            raise ValueError("opinion holds a value that is not finite")
+        return numbers
 
     @property
     def _scaling(self) -> tuple[float, ...]:

@@ -97,15 +97,21 @@ class RunFolder:
         for name in ("config.toml", "draw.npz"):
             if not (path / name).is_file():
                 raise UserError(f"{path}: holds no run that was begun ({name} is missing)")
-        folder = cls.__new__(cls)
-        folder.path, folder.again = path, ""
-        folder._made, folder._mine, folder._lock = [], False, None
+        folder = cls.to_read(path)
         folder.lock()
         try:
             check_own_files(path, JOURNALS)
         except UserError:
             folder.unlock()
             raise
+        return folder
+
+    @classmethod
+    def to_read(cls, path: Path) -> "RunFolder":
+        """The folder of a run, for who writes nothing of it."""
+        folder = cls.__new__(cls)
+        folder.path, folder.again = path, ""
+        folder._made, folder._mine, folder._lock = [], False, None
         return folder
 
     def lock(self) -> None:
@@ -225,8 +231,14 @@ class RunFolder:
         with (self.path / name).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
-    def save_model(self, name: str, weights: Weights, prepared: "Prepared") -> None:
-        """Write a model that can be used without the run."""
+    def save_model(
+        self,
+        name: str,
+        weights: Weights,
+        prepared: "Prepared",
+        opinion: Mapping[str, npt.NDArray[np.float64]] | None = None,
+    ) -> None:
+        """Write a model that can be used without the run; `opinion` is what judges labels."""
         experiment, dataset = prepared.experiment, prepared.dataset
         card = ModelCard(
             net=experiment.model.name,
@@ -238,6 +250,7 @@ class RunFolder:
             method=experiment.method.model_dump(mode="json"),
             as_they_are=dataset.own is not None,
             columns=dataset.columns,
+            opinion={key: value.tolist() for key, value in (opinion or {}).items()},
         )
         save_weights(self.path / name, weights, card)
 

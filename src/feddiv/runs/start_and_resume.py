@@ -28,6 +28,7 @@ from feddiv.runs.run_folder import RunFolder
 
 AGAINST = "against"  # in an experiment's folder: those of the methods it is compared with
 PATIENCE = ("federation.", "checkpoint.", "description")  # what may change when a run goes on
+Afterwards = Callable[[Prepared, Run], None]
 FIXED = ("federation.name", "federation.largest_site")  # and what of it may not
 
 
@@ -66,12 +67,14 @@ def run_experiment(
     carrier: Carrier,
     net: Callable[[], nn.Module] | None = None,
     notes: Sequence[str] = (),
+    afterwards: Afterwards = lambda prepared, run: None,
 ) -> Run:
     """Run it, then each method of `against` in `folder/against/NAME`.
 
     Everything is prepared before anything is written, so a user's error leaves no trace. `brought`
     are data that no source loads, `carrier` says who carries the messages, `net` makes a net that
-    the caller brings. The watcher gets the `notes` once a run is possible.
+    the caller brings. The watcher gets the `notes` once a run is possible. `afterwards` is called
+    when the run itself is written, before its rivals begin.
     """
     main = prepare(experiment, watcher=watcher, brought=brought, net=net)
     rivals = {
@@ -85,6 +88,7 @@ def run_experiment(
         watcher.note(note)
     watcher.opens(folder.path)
     run = _started(title(experiment), main, folder, watcher, carrier)
+    afterwards(main, run)
     called = rival_titles(experiment, rivals)
     against = {
         name: _started(called[name], *rival, watcher, carrier) for name, rival in rivals.items()
@@ -102,6 +106,7 @@ def resume_experiment(
     wanted: Experiment | None = None,
     new_rounds: bool = False,
     allow: Collection[str] = (),
+    afterwards: Afterwards = lambda prepared, run: None,
 ) -> Run:
     """Go on with what is in a run's folder: its run, then the methods it is compared with.
 
@@ -130,6 +135,7 @@ def resume_experiment(
             for name, rival in rivals.items():
                 check_rounds(rival, others / file_name(name), watcher.refused)
             run = _resumed(title(experiment), prepared, folder, watcher, carrier)
+            afterwards(prepared, run)
             called = rival_titles(experiment, rivals)
             against = {
                 name: _taken_up(called[name], rival, others / file_name(name), watcher, carrier)

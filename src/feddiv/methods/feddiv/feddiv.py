@@ -315,15 +315,12 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         noise_filter = self._filter(client, memory, received)
         logits = predict_global(client.net(received.weights["net"]), client.samples)
 
-        def judged(labels: Labels) -> tuple[Array, Array]:
-            scores = noise_filter.scores(logits, labels)
-            sharpened = noise_filter.sharpened(logits, labels)
-            return noise_filter.p_clean(scores, labels, _truth(client), sharpened), scores
-
-        opinion = Assessment(logits.argmax(axis=1), *judged(client.samples.given.numpy()))
+        opinion = noise_filter.opinion(logits, client.samples.given.numpy(), _truth(client))
         if memory.labels is None:
             return opinion
-        return replace(opinion, corrected=Corrected(memory.labels, judged(memory.labels)[0]))
+        now = noise_filter.opinion(logits, memory.labels, _truth(client)).p_clean
+        assert now is not None
+        return replace(opinion, corrected=Corrected(memory.labels, now))
 
     def assess_held_out(
         self, client: Client, memory: FedDivMemory | None, received: Message
