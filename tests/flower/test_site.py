@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 
 def audit(folder, name):
-    with (folder / name / "state" / "audit.csv").open(newline="") as file:
+    with (folder / name / "state" / "labels.csv").open(newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -41,11 +41,19 @@ def test_sites_train_together_and_each_gets_its_audit(deployment):
         "predicted_label",
         "label_quality",
         "is_label_issue",
+        "confidence",
+        "action",
     }
+    qualities = [float(row["label_quality"]) for row in table]
+    issues = [row["is_label_issue"] == "True" for row in table]
+    assert qualities == sorted(qualities)  # the worst first
+    assert issues == sorted(issues, reverse=True)
+    assert sum(issues) == pytest.approx(60 - sum(qualities), abs=1)  # as many as look wrong
+    page = (deployment / "a" / "state" / "labels.html").read_text()
+    assert "Labels of this site" in page
     for row in table:
         assert (deployment / "a" / "images" / row["sample"]).is_file()
         assert row["sample"].startswith(row["given_label"])
-        assert (row["is_label_issue"] == "True") == (float(row["label_quality"]) < 0.5)
     assert {row["given_label"] for row in audit(deployment, "b")} == set(CLASSES[:3])
     assert {line["client"] for line in lines(deployment / "run" / "clients.jsonl")} == {0, 1}
 
@@ -371,9 +379,9 @@ def test_every_run_keeps_its_audit_and_the_newest_lies_on_top(deployment):
         grid, config = sites_grid(deployment, out=str(deployment / name))
         served(grid, config)
     state = deployment / "a" / "state"
-    kept = [file.read_text() for file in state.glob("runs/*/*/audit.csv")]
+    kept = [file.read_text() for file in state.glob("runs/*/*/labels.csv")]
     assert len(kept) == 2
-    assert (state / "audit.csv").read_text() in kept
+    assert (state / "labels.csv").read_text() in kept
 
 
 def test_sites_need_a_folder_for_the_run(deployment):

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from feddiv.audit.label_audit import LabelAudit
-from feddiv.audit.labels_file import LABELS, csv_text
-from feddiv.audit.page import PAGE, labels_page
+from feddiv.auditing.label_audit import LabelAudit
+from feddiv.auditing.labels_file import LABELS, csv_text
+from feddiv.auditing.page import PAGE, labels_page
 from feddiv.core.files import write_text
 
 

@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from feddiv.audit.clients import client_audit, opinion_of
-from feddiv.audit.folder import write_audit
-from feddiv.audit.label_audit import LabelAudit, LabelAudits
-from feddiv.audit.labels_file import LABELS
+from feddiv.auditing.clients import client_audit, opinion_of
+from feddiv.auditing.folder import write_audit
+from feddiv.auditing.label_audit import LabelAudit, LabelAudits
+from feddiv.auditing.labels_file import LABELS
 from feddiv.config.experiment import Experiment
 from feddiv.core.errors import UserError
 from feddiv.core.import_path import named_in
