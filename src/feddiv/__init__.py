@@ -14,7 +14,7 @@ from feddiv.core.errors import Note, UserError
 from feddiv.core.given_files import at_home
 
 if TYPE_CHECKING:
-    from feddiv.auditing.label_audit import LabelAudits
+    from feddiv.audits.label_audit import LabelAudits
     from feddiv.config.experiment import Experiment
     from feddiv.config.reading import Overrides, Source, load_experiment
     from feddiv.data.sources.python import Clients, ClientSamples
@@ -55,7 +55,7 @@ _HOMES = {
     "FilterOptions": "feddiv.methods.feddiv.filter",
     "NoiseFilter": "feddiv.methods.feddiv.filter",
     "label_scores": "feddiv.learning.score",
-    "LabelAudits": "feddiv.auditing.label_audit",
+    "LabelAudits": "feddiv.audits.label_audit",
     "Run": "feddiv.runs.run",
     "TrainedModel": "feddiv.runs.model",
     "Watcher": "feddiv.runs.start_and_resume",
@@ -108,7 +108,7 @@ def run(
         >>> run.summary["filter"]["f1"], run.column("test_accuracy")  # doctest: +SKIP
         >>> feddiv.load(run.folder).predict(images)  # doctest: +SKIP
     """
-    from feddiv.auditing.runs import leave_lists
+    from feddiv.audits.runs import leave_lists
     from feddiv.config.own_data import load_with_clients, usual_preset, without_test
     from feddiv.config.reading import as_settings, load_experiment
     from feddiv.data.sources.python import brought
@@ -173,7 +173,7 @@ def resume(
     config may name: importing is running code, and the folder may be somebody else's. What was
     named before in this session needs no second word. Notes are warnings, as for `run`.
     """
-    from feddiv.auditing.runs import leave_lists
+    from feddiv.audits.runs import leave_lists
     from feddiv.config.reading import load_experiment
     from feddiv.core.import_path import named_in
     from feddiv.data.sources.python import brought
@@ -285,7 +285,7 @@ def audit(
         >>> audits[0].is_label_issue.sum(), sorted(audits[0].ranking[:3].tolist())
         (np.int64(3), [27, 28, 29])
     """
-    from feddiv.auditing.verb import audits
+    from feddiv.audits.verb import audits
 
     return audits(
         run if run is None or isinstance(run, str | Path) else run.folder,

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from feddiv.auditing.folder import write_audit
-from feddiv.auditing.label_audit import LabelAudit, LabelAudits
-from feddiv.auditing.labels_file import LABELS
-from feddiv.auditing.page import PAGE
-from feddiv.auditing.probabilities import audits_of_predictions, read_predictions
-from feddiv.auditing.runs import client_folder
-from feddiv.auditing.verb import audits
+from feddiv.audits.folder import write_audit
+from feddiv.audits.label_audit import LabelAudit, LabelAudits
+from feddiv.audits.labels_file import LABELS
+from feddiv.audits.page import PAGE
+from feddiv.audits.probabilities import audits_of_predictions, read_predictions
+from feddiv.audits.runs import client_folder
+from feddiv.audits.verb import audits
 from feddiv.cli.audit_table import print_sites
 from feddiv.cli.progress import progress
 from feddiv.core.errors import UserError

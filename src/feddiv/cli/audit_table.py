@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from feddiv.auditing.label_audit import LabelAudit
-from feddiv.auditing.overview import COLUMNS, site_rows, worst_sites
+from feddiv.audits.label_audit import LabelAudit
+from feddiv.audits.overview import COLUMNS, site_rows, worst_sites
 
 
 def print_sites(console: Console, audits: Sequence[LabelAudit]) -> None:

@@ -7,9 +7,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from feddiv.auditing.labels_file import LABELS
-from feddiv.auditing.overview import audits_in_short
-from feddiv.auditing.runs import CLIENTS
+from feddiv.audits.labels_file import LABELS
+from feddiv.audits.overview import audits_in_short
+from feddiv.audits.runs import CLIENTS
 from feddiv.cli.audit_table import print_sites
 from feddiv.runs.curve import LAST, after_warmup, rise
 from feddiv.runs.extension import can_go_on

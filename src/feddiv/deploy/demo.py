@@ -23,7 +23,7 @@ from typing import Any
 
 import tomli_w
 
-from feddiv.auditing.labels_file import LABELS
+from feddiv.audits.labels_file import LABELS
 from feddiv.core.errors import UserError
 from feddiv.deploy.demo_sites import DemoData, DemoSite, write_demo_data
 from feddiv.deploy.deployment import CONNECTION, Deployment, absolute, init, usable

@@ -12,8 +12,8 @@ import torch
 from flwr.app import RecordDict
 from torch import nn
 
-from feddiv.auditing.clients import client_audit
-from feddiv.auditing.folder import write_audit
+from feddiv.audits.clients import client_audit
+from feddiv.audits.folder import write_audit
 from feddiv.config.experiment import Experiment, validated
 from feddiv.config.sections import MOST_CLIENTS
 from feddiv.core.errors import Diverged, UserError

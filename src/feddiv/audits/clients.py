@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from feddiv.auditing.label_audit import LabelAudit, joined
-from feddiv.auditing.sample_views import views_of
+from feddiv.audits.label_audit import LabelAudit, joined
+from feddiv.audits.sample_views import views_of
 from feddiv.core.arrays import Rows
 from feddiv.data import Dataset, Draw
 from feddiv.methods.contract import Assessment

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tests.auditing.made import PREDICTED, made
+from tests.audits.made import PREDICTED, made
 from tests.browser import opened
 
-from feddiv.auditing.label_audit import LabelAudit
-from feddiv.auditing.page import labels_page
-from feddiv.auditing.sample_views import views_of
-from feddiv.auditing.words import verdict
+from feddiv.audits.label_audit import LabelAudit
+from feddiv.audits.page import labels_page
+from feddiv.audits.sample_views import views_of
+from feddiv.audits.words import verdict
 from feddiv.core.randomness import Streams
 from feddiv.data import Augment, DataOptions, Dataset, load_dataset
 from feddiv.data.dataset import Split

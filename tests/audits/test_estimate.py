@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from feddiv.auditing.estimate import Estimate, Judged
+from feddiv.audits.estimate import Estimate, Judged
 from feddiv.methods.contract import Assessment
 
 QUALITY = np.array([0.9, 0.1, 0.8, 0.0, 0.2])  # of 5 labels, 3.0 are expected to be wrong

@@ -1,7 +1,7 @@
 """An audit in words."""
 
-from feddiv.auditing.estimate import Estimate
-from feddiv.auditing.label_audit import LabelAudit
+from feddiv.audits.estimate import Estimate
+from feddiv.audits.label_audit import LabelAudit
 
 FEW = 100  # labels below which an estimate is rough
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from feddiv.auditing.label_audit import LabelAudit
-from feddiv.auditing.labels_file import LABELS, csv_text
-from feddiv.auditing.page import PAGE, labels_page
+from feddiv.audits.label_audit import LabelAudit
+from feddiv.audits.labels_file import LABELS, csv_text
+from feddiv.audits.page import PAGE, labels_page
 from feddiv.core.files import write_text
 
 

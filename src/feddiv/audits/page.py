@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from feddiv.auditing.estimate import SURE, Judged
-from feddiv.auditing.label_audit import REVIEW, LabelAudit
-from feddiv.auditing.labels_file import LABELS
-from feddiv.auditing.words import percent, share_in_words, verdict
+from feddiv.audits.estimate import SURE, Judged
+from feddiv.audits.label_audit import REVIEW, LabelAudit
+from feddiv.audits.labels_file import LABELS
+from feddiv.audits.words import percent, share_in_words, verdict
 from feddiv.pages import Html, facts, page, section, table, tag
 from feddiv.pages.page import shipped
 
@@ -32,7 +32,7 @@ def labels_page(audit: LabelAudit) -> str:
         [content for _, content in parts.values()],
         subtitle=f"{len(audit):,} labels; the whole list is {LABELS}, beside this page",
         contents={place: name for place, (name, _) in parts.items()},
-        styles=[shipped("labels.css", "feddiv.auditing")],
+        styles=[shipped("labels.css", "feddiv.audits")],
     )
 
 

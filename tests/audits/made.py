@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from feddiv.auditing.label_audit import LabelAudit
+from feddiv.audits.label_audit import LabelAudit
 from feddiv.methods.contract import Assessment
 
 GIVEN = np.array([0, 1, 1, 2, 2, 2])

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from feddiv.auditing.clients import client_audit
-from feddiv.auditing.label_audit import LabelAudits
-from feddiv.auditing.shared_filter import as_logits, shared_opinions
+from feddiv.audits.clients import client_audit
+from feddiv.audits.label_audit import LabelAudits
+from feddiv.audits.shared_filter import as_logits, shared_opinions
 from feddiv.core.errors import UserError
 from feddiv.data import Dataset, DataWatcher, Draw, client_samples
 from feddiv.data.sources.own_files import load_own

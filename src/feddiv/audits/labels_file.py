@@ -5,7 +5,7 @@ import io
 from collections.abc import Callable
 from typing import Any, Final
 
-from feddiv.auditing.label_audit import LabelAudit
+from feddiv.audits.label_audit import LabelAudit
 from feddiv.core.spreadsheets import cell
 
 LABELS: Final = "labels.csv"

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from feddiv.auditing.label_audit import LabelAudits
-from feddiv.auditing.own_samples import judged_by_run, judged_together
-from feddiv.auditing.probabilities import Predictions, audits_of_predictions
-from feddiv.auditing.runs import run_audits
+from feddiv.audits.label_audit import LabelAudits
+from feddiv.audits.own_samples import judged_by_run, judged_together
+from feddiv.audits.probabilities import Predictions, audits_of_predictions
+from feddiv.audits.runs import run_audits
 from feddiv.config.reading import load_experiment
 from feddiv.core.arrays import Array
 from feddiv.core.errors import UserError

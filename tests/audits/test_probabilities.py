@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import feddiv
-from feddiv.auditing.probabilities import audits_of_predictions, read_predictions
-from feddiv.auditing.shared_filter import as_logits, judged, learnt_together
+from feddiv.audits.probabilities import audits_of_predictions, read_predictions
+from feddiv.audits.shared_filter import as_logits, judged, learnt_together
 from feddiv.core.errors import UserError
 
 

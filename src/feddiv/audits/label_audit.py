@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from feddiv.auditing.estimate import Estimate, Judged
-from feddiv.auditing.sample_views import View, nothing
+from feddiv.audits.estimate import Estimate, Judged
+from feddiv.audits.sample_views import View, nothing
 from feddiv.core.arrays import Labels, Mask, Rows
 from feddiv.methods.contract import Assessment
 

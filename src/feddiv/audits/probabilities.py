@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from feddiv.auditing.label_audit import LabelAudit, LabelAudits
-from feddiv.auditing.shared_filter import as_logits, shared_opinions
+from feddiv.audits.label_audit import LabelAudit, LabelAudits
+from feddiv.audits.shared_filter import as_logits, shared_opinions
 from feddiv.core.archives import described, read_npz
 from feddiv.core.arrays import Array, Labels
 from feddiv.core.errors import UserError

@@ -7,10 +7,10 @@ import time
 
 import numpy as np
 import pytest
-from tests.auditing.made import GIVEN, PREDICTED, made
+from tests.audits.made import GIVEN, PREDICTED, made
 
-from feddiv.auditing.label_audit import COLUMNS, LabelAudit, LabelAudits, joined
-from feddiv.auditing.labels_file import csv_text
+from feddiv.audits.label_audit import COLUMNS, LabelAudit, LabelAudits, joined
+from feddiv.audits.labels_file import csv_text
 from feddiv.methods.contract import Assessment
 
 

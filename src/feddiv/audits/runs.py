@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from feddiv.auditing.clients import client_audit, opinion_of
-from feddiv.auditing.folder import write_audit
-from feddiv.auditing.label_audit import LabelAudit, LabelAudits
-from feddiv.auditing.labels_file import LABELS
+from feddiv.audits.clients import client_audit, opinion_of
+from feddiv.audits.folder import write_audit
+from feddiv.audits.label_audit import LabelAudit, LabelAudits
+from feddiv.audits.labels_file import LABELS
 from feddiv.config.experiment import Experiment
 from feddiv.core.errors import UserError
 from feddiv.core.import_path import named_in

@@ -5,9 +5,9 @@ from typing import Final
 
 import numpy as np
 
-from feddiv.auditing.clients import opinion_of
-from feddiv.auditing.label_audit import LabelAudit, joined
-from feddiv.auditing.words import share_in_words
+from feddiv.audits.clients import opinion_of
+from feddiv.audits.label_audit import LabelAudit, joined
+from feddiv.audits.words import share_in_words
 from feddiv.core.terminal import NAME, shown
 from feddiv.data import Draw
 from feddiv.runs.run import Run
