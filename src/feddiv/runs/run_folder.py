@@ -97,15 +97,21 @@ class RunFolder:
         for name in ("config.toml", "draw.npz"):
             if not (path / name).is_file():
                 raise UserError(f"{path}: holds no run that was begun ({name} is missing)")
-        folder = cls.__new__(cls)
-        folder.path, folder.again = path, ""
-        folder._made, folder._mine, folder._lock = [], False, None
+        folder = cls.reading(path)
         folder.lock()
         try:
             check_own_files(path, JOURNALS)
         except UserError:
             folder.unlock()
             raise
+        return folder
+
+    @classmethod
+    def reading(cls, path: Path) -> "RunFolder":
+        """The folder of a run that is only looked at; somebody may be writing to it."""
+        folder = cls.__new__(cls)
+        folder.path, folder.again = path, ""
+        folder._made, folder._mine, folder._lock = [], False, None
         return folder
 
     def lock(self) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 
 from feddiv.core.arrays import Array, Labels, Mask
 from feddiv.data import Samples
-from feddiv.learning.quality import Confusion, auroc
+from feddiv.learning.quality import Confusion, auroc, confusion_cells
 from feddiv.methods.contract import Diary
 from feddiv.methods.feddiv.division import Division
 from feddiv.methods.feddiv.filter import NoiseFilter
@@ -55,8 +55,8 @@ def visit_diary(
         "relabelled_right": int((division.labels == truth)[division.relabelled].sum()),
         "memorised": int((predicted == given)[given_wrong].sum()),
         "wrong": int(given_wrong.sum()),
-        "labels_filtered": _counts(truth[candidates], division.labels[candidates]),
-        "labels_reselected": _counts(truth[kept[-1]], division.labels[kept[-1]]) if kept else [],
+        "labels_filtered": confusion_cells(truth[candidates], division.labels[candidates]),
+        "labels_reselected": confusion_cells(truth[kept[-1]], division.labels[kept[-1]]) if kept else [],
     }
 
 
@@ -74,9 +74,3 @@ def score_histogram(scores: Array, wrong: Mask | None, noise_filter: NoiseFilter
     if wrong is None:
         return {"low": low, "high": high, "given": counts(slice(None))}
     return {"low": low, "high": high, "right": counts(~wrong), "wrong": counts(wrong)}
-
-
-def _counts(truth: Labels, labels: Labels) -> list[list[int]]:
-    """The non-empty cells of the confusion matrix, as [true class, label, count]."""
-    pairs, counts = np.unique(np.stack([truth, labels], axis=1), axis=0, return_counts=True)
-    return [[int(a), int(b), int(n)] for (a, b), n in zip(pairs, counts, strict=True)]
