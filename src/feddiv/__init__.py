@@ -113,7 +113,7 @@ def run(
     from feddiv.config.reading import as_settings, load_experiment
     from feddiv.data.sources.python import brought
     from feddiv.methods.registry import file_name, full_name
-    from feddiv.report.picture import save_picture
+    from feddiv.reports.picture import save_picture
     from feddiv.runs.run_folder import RunFolder
     from feddiv.runs.start_and_resume import run_experiment
     from feddiv.runs.warnings_watcher import WarningsWatcher
@@ -177,7 +177,7 @@ def resume(
     from feddiv.config.reading import load_experiment
     from feddiv.core.import_path import named_in
     from feddiv.data.sources.python import brought
-    from feddiv.report.picture import is_drawn, save_picture
+    from feddiv.reports.picture import is_drawn, save_picture
     from feddiv.runs.start_and_resume import resume_experiment
     from feddiv.runs.warnings_watcher import WarningsWatcher
 

@@ -92,7 +92,7 @@ def run_audits(
                 f"{path}: the audits of this run are with its sites: each has {LABELS} in its own "
                 "folder"
             )
-        folder = RunFolder.to_read(path)
+        folder = RunFolder.reading(path)
         if not folder.ended:
             prepared = prepare(experiment, draw, watcher, brought)
             return _unfinished(prepared, path)

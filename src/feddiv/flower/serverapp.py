@@ -20,7 +20,7 @@ from feddiv.core.errors import Diverged, TooFew, UserError
 from feddiv.core.import_path import named_in
 from feddiv.core.terminal import LINE, shown
 from feddiv.flower.grid_federation import FlowerFederation
-from feddiv.report.picture import save_picture
+from feddiv.reports.picture import save_picture
 from feddiv.runs.journal import Record
 from feddiv.runs.prepare import Prepared
 from feddiv.runs.privacy_summary import privacy_lines

@@ -23,7 +23,7 @@ def check_finished(run: "Run") -> None:
     measure = run.experiment.evaluation.measure
     _check_summary(run.folder / "summary.json", run.summary, measure)
     _check_rounds(run.folder / "rounds.jsonl", run.rounds, measure)
-    _check_assessment(run.folder / "assessment.npz", run.assessment, run.summary)
+    check_assessment(run.folder / "assessment.npz", run.assessment, run.summary)
 
 
 def _check_summary(file: Path, summary: Mapping[str, Any], measure: str) -> None:
@@ -67,9 +67,10 @@ def _check_rounds(file: Path, rounds: list[dict[str, Any]], measure: str) -> Non
         raise _damaged(file, "mixture of the last line is not six numbers")
 
 
-def _check_assessment(
+def check_assessment(
     file: Path, columns: Mapping[str, npt.NDArray[Any]], summary: Mapping[str, Any]
 ) -> None:
+    """Refuse columns that are none, or not finite."""
     if not columns and summary.get("assessed_clients") is not None:
         return  # it stayed at the sites
     held_out = {k: column for k, column in columns.items() if k.startswith(HELD_OUT)}

@@ -52,7 +52,7 @@ FILES = (
 )
 LARGEST = 1 << 26  # bytes of a JSON file that is read
 LARGEST_JOURNAL = 1 << 32
-PICTURE = "picture.png"  # drawn last of all, by feddiv.report
+PICTURE = "picture.png"  # drawn last of all, by feddiv.reports
 LEFTOVERS = ("draw.npz", "environment.json")  # written before config.toml
 PACKAGES = ("feddiv", "torch", "numpy", "safetensors", "pydantic", "scikit-learn")
 
@@ -97,7 +97,7 @@ class RunFolder:
         for name in ("config.toml", "draw.npz"):
             if not (path / name).is_file():
                 raise UserError(f"{path}: holds no run that was begun ({name} is missing)")
-        folder = cls.to_read(path)
+        folder = cls.reading(path)
         folder.lock()
         try:
             check_own_files(path, JOURNALS)
@@ -107,8 +107,8 @@ class RunFolder:
         return folder
 
     @classmethod
-    def to_read(cls, path: Path) -> "RunFolder":
-        """The folder of a run, for who writes nothing of it."""
+    def reading(cls, path: Path) -> "RunFolder":
+        """The folder of a run that is only looked at; somebody may be writing to it."""
         folder = cls.__new__(cls)
         folder.path, folder.again = path, ""
         folder._made, folder._mine, folder._lock = [], False, None

@@ -135,7 +135,7 @@ def _counted(totals: Sequence[Totals]) -> dict[str, Any]:
     return result
 
 
-def _accuracies(key: str, measured: Sequence[dict[str, Any]]) -> dict[str, float | None]:
+def accuracies(key: str, measured: Sequence[dict[str, Any]]) -> dict[str, float | None]:
     """Best, last, and mean of the last ten after warm-up of a measure; None where there is none."""
     known = [line[key] for line in measured if line[key] is not None]
     settled = after_warmup(measured, key)
@@ -149,8 +149,8 @@ def _accuracies(key: str, measured: Sequence[dict[str, Any]]) -> dict[str, float
 def _held_out(draw: Draw, measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
     kept = None if draw.held_out is None else sum(map(len, draw.held_out))
     return {
-        **_accuracies("held_out_accuracy", measured),
-        **_accuracies("believed_accuracy", measured),
+        **accuracies("held_out_accuracy", measured),
+        **accuracies("believed_accuracy", measured),
         "believed": measured[-1]["believed"],
         "held_out_samples": kept,  # None: they are at sites, and rounds tell of those who answered
         "last_held_out_true_accuracy": measured[-1]["held_out_true_accuracy"],
@@ -167,7 +167,7 @@ def _doubtful(measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
         return {}
     return {
         "doubtful_test_labels": True,
-        **_accuracies("believed_accuracy", asked),
+        **accuracies("believed_accuracy", asked),
         "believed": asked[-1]["believed"],
     }
 
@@ -198,7 +198,7 @@ def summarise(
         "dataset": experiment.data.source,
         "seed": experiment.seed,
         "rounds": experiment.rounds,
-        **_accuracies("test_accuracy", measured),
+        **accuracies("test_accuracy", measured),
         "best_round": None if best is None else best["round"],
         **(
             _held_out(draw, measured)

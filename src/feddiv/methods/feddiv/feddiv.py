@@ -282,7 +282,16 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         if "trusted" in names:
             payload["trusted"] = np.array(division.trusted(p_clean))
         memory = replace(memory, visits=memory.visits + 1, filter=noise_filter.memory)
-        diary = visit_diary(samples, labels, p_clean, logits, division, reselection.kept)
+        diary = visit_diary(
+            samples,
+            labels,
+            scores,
+            p_clean,
+            logits,
+            division,
+            reselection.kept,
+            noise_filter.filter,
+        )
         return Visit(trained_reply(client, net, received, payload), memory, diary)
 
     def _uploads(self, received: Message) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ from matplotlib.ticker import PercentFormatter
 from feddiv.core.errors import UserError
 from feddiv.core.given_files import check_writable
 from feddiv.core.terminal import shown
-from feddiv.report.holdings import Holdings
-from feddiv.report.picture import BLUE, INK, RIVALS, VERMILLION
+from feddiv.reports.holdings import Holdings
+from feddiv.reports.picture import BLUE, INK, RIVALS, VERMILLION
 
 UNKNOWN: Final = "#BBBBBB"
 COLOURS: Final = {

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from feddiv.config.reading import load_experiment
-from feddiv.report.picture import Scores, draw_picture, save_picture
+from feddiv.reports.picture import Scores, draw_picture, save_picture
 from feddiv.runs.run import Run
 
 
