@@ -1,0 +1,84 @@
+"""What an encoder is: samples in, one feature vector for each of them out, always the same.
+
+Whoever adds one gives a subclass of `Encoder` and a line in `registry.py`. The cache
+(`data/encoding/`) does the rest: it finds out which samples have been encoded before, hands the
+others to `encode` in batches of `batch`, by several processes with one torch thread each, and keeps
+the vectors as float16 under `fingerprint`. It never hands over one sample twice.
+
+An encoder of images gets uint8 [n,H,W,C] of one size, C being 1 or 3, as the source has them:
+resizing and normalising is its own business. An encoder of texts gets a list of n texts as they are
+in the data; tokens, n-grams and cutting are its own business. Either gives float32 [n, width]. It
+has to be a function of each sample by itself: no statistics of the batch, no state, no draws. The
+object goes to other processes by fork or pickle, so what cannot go there (sessions, threads, locks)
+is made at the first `encode`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal
+
+import torch
+
+Kind = Literal["images", "texts"]
+Pooling = Literal["mean", "max", "first"]
+
+VERSION: Final = 1  # of the rules by which samples become vectors, for encoders of ours
+
+
+@dataclass(frozen=True)
+class EncoderChoice:
+    """Which encoder, and how it is used; None is what is usual for it.
+
+    `name` is one of `registry.py`, a file or an import path. `size` is the side in pixels of the
+    images it sees, `mean` and `std` what they are normalised with, `pooling` what is made of
+    several vectors for one sample, `views` how many views of a sample are encoded, `sha256` says
+    which weights these have to be.
+    """
+
+    name: str
+    size: int | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    pooling: Pooling | None = None
+    views: int = 1
+    sha256: str | None = None
+
+
+class Encoder(ABC):
+    """A frozen encoder, ready to be used.
+
+    `choice` is complete: what was None is filled in, as far as it means something to this encoder,
+    and `sha256` is that of its weights (of all that is learned, for one without weights of what
+    defines it). `width` is D. `batch` is how many samples are encoded together: as many as are fast
+    and small (the process shall stay below some 300 MB).
+    """
+
+    kind: ClassVar[Kind]
+    choice: EncoderChoice
+    width: int
+    batch: int = 32
+
+    @abstractmethod
+    def encode(self, samples: Any) -> torch.Tensor:
+        """Feature vectors, float32 [n, width], of uint8 images [n,H,W,C] or of a list of texts."""
+
+    @property
+    def sha256(self) -> str:
+        """sha256 (hex) of the weights."""
+        assert self.choice.sha256 is not None
+        return self.choice.sha256
+
+    @property
+    def rules(self) -> str:
+        """Everything but the weights that a vector depends on, as text."""
+        choice = self.choice
+        return f"{self.kind} {choice.size} {choice.mean} {choice.std} {choice.pooling}"
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 (hex) that names the vectors of this encoder: weights and rules, not the views."""
+        told = f"{VERSION} {type(self).__name__} {self.sha256} {self.width} {self.rules}"
+        return hashlib.sha256(told.encode()).hexdigest()
