@@ -3,6 +3,7 @@
 import gzip
 import os
 import tarfile
+import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
@@ -15,12 +16,35 @@ _SLACK: Final = 16 << 20  # for members that nobody asked for, such as a readme
 
 
 def unpack(archive: Path, into: Path, wanted: Mapping[str, int]) -> None:
-    """Write the wanted members of a .tar.gz into an empty folder, each under its last name.
+    """Write the wanted members of a .tar.gz or a wheel into an empty folder, by their last names.
 
     `wanted` has the size of each by its name in the archive. Only these are written, so no name in
     an archive ever becomes a path; one that tries to is refused as a whole, as are links, devices,
     and more bytes than there should be.
     """
+    if archive.suffix == ".whl":
+        _unpack_wheel(archive, into, wanted)
+    else:
+        _unpack_tar(archive, into, wanted)
+
+
+def _unpack_wheel(archive: Path, into: Path, wanted: Mapping[str, int]) -> None:
+    """A wheel has an index: members that nobody asked for are not even looked at."""
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            for name, size in wanted.items():
+                if name not in opened.NameToInfo:
+                    raise UserError(f"{archive}: holds no {name}")
+                member = opened.NameToInfo[name]
+                _check_size(archive, name, member.file_size, size)
+                with opened.open(member) as content:
+                    _write(content, into / PurePosixPath(name).name, size, archive)
+    # The last two are an unknown compression and a member with a password.
+    except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError) as error:
+        raise UserError(f"{archive}: cannot be unpacked ({error})") from None
+
+
+def _unpack_tar(archive: Path, into: Path, wanted: Mapping[str, int]) -> None:
     left = dict(wanted)
     limit = sum(wanted.values()) + _SLACK
     try:
@@ -34,10 +58,7 @@ def unpack(archive: Path, into: Path, wanted: Mapping[str, int]) -> None:
                 name = str(PurePosixPath(member.name))
                 if name not in left or not member.isfile():
                     continue
-                if member.size != left[name]:
-                    raise UserError(
-                        f"{archive}: {name} has {member.size:,} bytes, not {left[name]:,}"
-                    )
+                _check_size(archive, name, member.size, left[name])
                 content = opened.extractfile(member)
                 assert content is not None, "a regular file has content"
                 _write(content, into / PurePosixPath(name).name, member.size, archive)
@@ -46,6 +67,11 @@ def unpack(archive: Path, into: Path, wanted: Mapping[str, int]) -> None:
         raise UserError(f"{archive}: cannot be unpacked ({error})") from None
     if left:
         raise UserError(f"{archive}: holds no {', '.join(left)}")
+
+
+def _check_size(archive: Path, name: str, size: int, wanted: int) -> None:
+    if size != wanted:
+        raise UserError(f"{archive}: {name} has {size:,} bytes, not {wanted:,}")
 
 
 def _check(member: tarfile.TarInfo, archive: Path) -> None:

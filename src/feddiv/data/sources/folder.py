@@ -115,9 +115,7 @@ def _split_folders(tree: Tree, notes: list[str]) -> tuple[str, str | None]:
         raise UserError(f"data.path={tree.root}: there is {problem} beside {test or 'no test'}/")
     unused = [name for name in special if name not in (train[0], test)]
     if unused:
-        notes.append(
-            f"{', '.join(unused)}/ is not used: the test {tree.kind} are those of {test}/"
-        )
+        notes.append(f"{', '.join(unused)}/ is not used: the test {tree.kind} are those of {test}/")
     return train[0], test
 
 

@@ -19,9 +19,7 @@ def read_text(path: Path) -> str:
     except NoText as problem:
         raise UserError(f"{shown(str(path))}: {problem}") from None
     except OSError as error:
-        raise UserError(
-            f"{shown(str(path))}: cannot be read ({error.strerror or error})"
-        ) from None
+        raise UserError(f"{shown(str(path))}: cannot be read ({error.strerror or error})") from None
 
 
 def read_texts(root: Path, names: Sequence[str]) -> Texts:
