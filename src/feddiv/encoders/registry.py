@@ -35,6 +35,11 @@ ENCODERS: Final[Mapping[str, EncoderEntry]] = {
         "EfficientNet-Lite0 with ImageNet weights, 1,280 features; feddiv[encoders], no download",
         "feddiv.encoders.effnet_lite:make",
     ),
+    "wordllama": EncoderEntry(
+        "texts",
+        "WordLlama, the mean of token vectors, 256 features; feddiv[encoders], no download",
+        "feddiv.encoders.wordllama:make",
+    ),
 }
 # Encoders that are no names of ours: how to write them, what they are, and where they are made.
 ONNX: Final = EncoderEntry(

@@ -38,8 +38,8 @@ class Benchmark:
 
     `folder` is where it lies in a data folder, `also` are other places where people have it. The
     first piece tells the set's folder from others. `downloads` is one archive that holds `folder`
-    with all pieces, or every piece for itself, perhaps gzipped. `inside` is the folder's name in the
-    archive, where it has another one there.
+    with all pieces, or every piece for itself, perhaps gzipped. `inside` is what the folder is
+    called in the archive, where that is another name.
     """
 
     name: str

@@ -100,7 +100,8 @@ class Tree:
             )
         if self.others:
             notes.append(
-                f"files that are no {self.kind}, left out: {len(self.others):,} ({some(self.others)})"
+                f"files that are no {self.kind}, left out: {len(self.others):,} "
+                f"({some(self.others)})"
             )
         return notes
 

@@ -178,8 +178,8 @@ def _image_column(where: str, split: Any, wanted: str | None) -> str:
         return found[0]
     if not found:
         raise UserError(
-            f"{where}: has no image column and no column 'text' (data.columns.text); feature vectors go through data.source=table "
-            "(save them as Parquet)"
+            f"{where}: has no image column and no column 'text' (data.columns.text); feature "
+            "vectors go through data.source=table (save them as Parquet)"
         )
     raise UserError(f"{where}: has image columns {', '.join(found)}; set data.columns.image to one")
 
