@@ -12,7 +12,8 @@ from feddiv.core.errors import UserError
 from feddiv.core.import_path import import_from, is_import_path
 
 if TYPE_CHECKING:
-    from feddiv.encoders.contract import Encoder, EncoderChoice, Kind
+    from feddiv.encoders.choice import EncoderChoice, Kind
+    from feddiv.encoders.contract import Encoder
 
 
 @dataclass(frozen=True)
