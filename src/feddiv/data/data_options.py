@@ -80,7 +80,6 @@ class DataOptions(Options):
     layout: Literal["class", "client"] | None = None  # what a folder's first level is
     follow_links: bool = False  # take links that lead out of the folder
     columns: Columns = Columns()
-    encoder: str | None = None  # one of `feddiv list encoders`
     hub: str | None = None  # Hugging Face data set, "owner/name" or "owner/name:config"
     # Names, in order.
     classes: Annotated[

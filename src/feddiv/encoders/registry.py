@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EncoderEntry:
-    """An encoder by name: what it encodes, one line on it, and where it is made.
+    """An encoder by name: what it encodes (None: its file says), one line on it, where it is made.
 
     At `path` is a function `(choice: EncoderChoice, side: int | None) -> Encoder`; `side` is that
     of the source's images in pixels, None for texts and for images in files, which are read in the
     size that the encoder wants. It is imported when an encoder is made: torch takes seconds.
     """
 
-    kind: Kind
+    kind: Kind | None
     summary: str
     path: str
 
@@ -44,7 +44,14 @@ ENCODERS: Final[Mapping[str, EncoderEntry]] = {
 }
 # Encoders that are no names of ours: how to write them, what they are, and where they are made.
 ONNX: Final = EncoderEntry(
-    "images", "an ONNX file; feddiv[encoders]", "feddiv.encoders.onnx_file:make"
+    None,
+    "an ONNX file, for texts with its tokenizer.json beside it; feddiv[encoders]",
+    "feddiv.encoders.onnx_file:make",
+)
+SENTENCES: Final = EncoderEntry(
+    "texts",
+    "a model of sentence-transformers, where that is installed",
+    "feddiv.encoders.sentence_transformer:make",
 )
 TIMM: Final = EncoderEntry(
     "images", "a pretrained net of timm, where that is installed", "feddiv.encoders.timm_net:make"
@@ -55,6 +62,7 @@ OWN: Final = EncoderEntry(
 FORMS: Final[Mapping[str, EncoderEntry]] = {
     "FILE.onnx": ONNX,
     "timm:NAME": TIMM,
+    "sentence-transformers:NAME": SENTENCES,
     "package.module:factory": OWN,
 }
 
@@ -67,6 +75,8 @@ def find_encoder(name: str) -> EncoderEntry:
         return ONNX
     if name.startswith("timm:"):
         return TIMM
+    if name.startswith("sentence-transformers:"):
+        return SENTENCES
     if is_import_path(name):
         return OWN
     raise UserError(

@@ -21,17 +21,14 @@ def tokenizer_bytes(file: Path, name: str) -> bytes:
 
 
 def read_tokenizer(content: bytes, name: str, file: Path) -> Any:
-    """The tokenizer of these bytes, which neither pads nor cuts by itself."""
+    """The tokenizer of these bytes."""
     try:
         from tokenizers import Tokenizer
     except ImportError:
         raise UserError(f"data.encoder={name}: needs the package tokenizers; {EXTRA}") from None
     try:
-        tokenizer = Tokenizer.from_buffer(content)
+        return Tokenizer.from_buffer(content)
     except Exception as problem:  # of its JSON, of what it describes
         raise UserError(
             f"data.encoder={name}: {file} is no tokenizer ({in_one_line(problem)})"
         ) from None
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return tokenizer

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +19,9 @@ import torch
 
 from feddiv.core.errors import UserError
 from feddiv.core.files import Unreadable, load_tensors
-from feddiv.encoders.contract import Encoder, EncoderChoice, Kind
+from feddiv.encoders.choice import EncoderChoice
+from feddiv.encoders.contract import Encoder
+from feddiv.encoders.texts import completed
 from feddiv.encoders.tokens import EXTRA, read_tokenizer, tokenizer_bytes
 
 NAME: Final = "wordllama"
@@ -31,18 +32,20 @@ TOKENIZER: Final = "tokenizers/l2_supercat_tokenizer_config.json"
 class WordLlama(Encoder):
     """Token vectors, averaged; a text's length and the other texts of a batch play no part."""
 
-    kind: ClassVar[Kind] = "texts"
+    kind = "texts"
     batch = 256
 
     def __init__(self, choice: EncoderChoice, folder: Path) -> None:
         file = folder / TOKENIZER
         tokens = tokenizer_bytes(file, NAME)
         self._tokenizer = read_tokenizer(tokens, NAME, file)
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
         self._table = _table(folder / TABLE)
         self.width = self._table.shape[1]
         learned = hashlib.sha256(tokens)
-        learned.update(self._table)
-        self.choice = replace(choice, pooling="mean", sha256=learned.hexdigest())
+        learned.update(self._table.tobytes())
+        self.choice = completed(choice, sha256=learned.hexdigest(), pooling="mean")
 
     def encode(self, samples: Sequence[str]) -> torch.Tensor:
         """float32 [n, 256]; zeros for a text without a token."""

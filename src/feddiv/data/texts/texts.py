@@ -63,7 +63,7 @@ class Texts:
         """sha256 (hex) of the texts in their order."""
         digest = hashlib.sha256((self.ends - self.starts).astype("<i8").tobytes())
         for start, end in zip(self.starts, self.ends, strict=True):
-            digest.update(self.content[start:end])
+            digest.update(self.content[start:end].tobytes())
         return digest.hexdigest()
 
 
