@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from feddiv.data.texts.texts import Texts
 from feddiv.data.transform import AsTheyAre, Augment, Transform
 
 
@@ -18,13 +17,11 @@ class Split:
     Images stay uint8 [N,H,W,C]: a gathered batch, permuted to NCHW, already is channels_last.
     Feature vectors are float32 [N,D]. Labels are int64 [N]. Where `inputs` is a view of a mapped
     file, `pages` is the mapping: such data may be larger than memory and is never copied whole.
-    `texts` are what an encoder makes, or has made, the inputs of; before that they are [N,0].
     """
 
     inputs: torch.Tensor
     labels: torch.Tensor
     pages: mmap.mmap | None = None
-    texts: Texts | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -32,7 +29,7 @@ class Split:
     def on(self, device: torch.device) -> Split:
         """The same samples on this device; mapped ones stay, and go there batch by batch."""
         inputs = self.inputs if self.pages is not None else self.inputs.to(device)
-        return replace(self, inputs=inputs, labels=self.labels.to(device))
+        return Split(inputs, self.labels.to(device), self.pages)
 
     def let_go(self) -> None:
         """Give back the pages that this process has touched; they are mapped again when needed."""
@@ -41,8 +38,7 @@ class Split:
 
     def chosen(self, rows: torch.Tensor) -> Split:
         """These samples only."""
-        texts = None if self.texts is None else self.texts.chosen(rows.cpu().numpy())
-        return Split(self.inputs[rows], self.labels[rows], texts=texts)
+        return Split(self.inputs[rows], self.labels[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +86,6 @@ class Dataset:
             return shape
         height, width = self.window or shape[:2]
         return (shape[2], height, width)
-
-    @property
-    def unread_texts(self) -> bool:
-        """Whether samples are texts that no encoder has made vectors of yet."""
-        return self.train.texts is not None and self.train.inputs.shape[1:] == (0,)
 
     @property
     def transform(self) -> Transform:

@@ -40,7 +40,7 @@ class TextEncoder(Encoder):
     """
 
     kind = "texts"
-    batch = 64
+    batch = 1
 
     def __init__(self, choice: EncoderChoice) -> None:
         self.choice = choice

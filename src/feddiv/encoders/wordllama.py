@@ -33,7 +33,7 @@ class WordLlama(Encoder):
     """Token vectors, averaged; a text's length and the other texts of a batch play no part."""
 
     kind = "texts"
-    batch = 256
+    batch = 32
 
     def __init__(self, choice: EncoderChoice, folder: Path) -> None:
         file = folder / TOKENIZER

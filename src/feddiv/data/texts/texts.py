@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -22,12 +21,12 @@ class NoText(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """Texts in UTF-8, each from its start to its end in `content`; chosen ones share the bytes.
+    """Texts in UTF-8, each from its start to its end in `store`; chosen ones share the bytes.
 
-    `names` are those of the files that they came from, or none.
+    `names` are those of the files that they came from, or none. It is a `Material` of encoders.
     """
 
-    content: npt.NDArray[np.uint8]
+    store: npt.NDArray[np.uint8]
     starts: Rows
     ends: Rows
     names: tuple[str, ...] = ()
@@ -44,7 +43,7 @@ class Texts:
         return len(self.ends)
 
     def __getitem__(self, row: int) -> str:
-        return self.content[self.starts[row] : self.ends[row]].tobytes().decode()
+        return self.content(row).decode()
 
     def __iter__(self) -> Iterator[str]:
         return (self[row] for row in range(len(self)))
@@ -52,19 +51,28 @@ class Texts:
     def chosen(self, rows: Rows) -> Texts:
         """These only."""
         names = tuple(self.names[row] for row in rows) if self.names else ()
-        return Texts(self.content, self.starts[rows], self.ends[rows], names)
+        return Texts(self.store, self.starts[rows], self.ends[rows], names)
 
     def name(self, row: int) -> str:
         """What to call it: its file, or its number."""
         return shown(self.names[row]) if self.names else str(row)
 
-    @property
-    def digest(self) -> str:
-        """sha256 (hex) of the texts in their order."""
-        digest = hashlib.sha256((self.ends - self.starts).astype("<i8").tobytes())
-        for start, end in zip(self.starts, self.ends, strict=True):
-            digest.update(self.content[start:end].tobytes())
-        return digest.hexdigest()
+    def content(self, row: int) -> bytes:
+        """The text in UTF-8."""
+        return self.store[self.starts[row] : self.ends[row]].tobytes()
+
+    def read(self, rows: Sequence[int]) -> tuple[list[str], dict[int, str]]:
+        """All of them can be read."""
+        return [self[row] for row in rows], {}
+
+    def view(self, samples: list[str], number: int) -> list[str]:
+        """There is one only."""
+        assert number == 0
+        return samples
+
+    def shown(self, row: int) -> str:
+        """The text."""
+        return self[row]
 
 
 def usable(text: str) -> str:
