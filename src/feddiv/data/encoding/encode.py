@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from feddiv.core.arrays import Rows
+from feddiv.core.disk_room import free_bytes, in_bytes
 from feddiv.core.errors import UserError
 from feddiv.core.processes import ProcessDied, in_order
 from feddiv.data.encoding.feature_store import FeatureStore, Vectors
@@ -17,6 +18,7 @@ from feddiv.data.encoding.material import Keys, Material, keys
 from feddiv.data.watcher import DataWatcher
 from feddiv.encoders.contract import Encoder
 
+MANY: Final = 1000  # vectors: fewer are made in no time
 BATCHES: Final = 8  # that a process encodes at a time: so much is lost by a kill
 
 
@@ -130,7 +132,8 @@ def _encode(
     work = _Encode(store.encoder, material, missing)
     step = BATCHES * store.encoder.batch
     chunks = [rows[start : start + step] for start in range(0, len(rows), step)]
-    done, unreadable = len(wanted) - len(rows), {}
+    _check_room(store, int(missing[rows].sum()), watcher)
+    done, unreadable = len(wanted) - len(rows), dict[int, str]()
     watcher.prepares(what, done, len(wanted))
     try:
         with closing(in_order(work, chunks)) as results:
@@ -147,6 +150,21 @@ def _encode(
             "the encoder breaks"
         ) from None
     return _with_twins(wanted[:, 0], unreadable)
+
+
+def _check_room(store: FeatureStore, count: int, watcher: DataWatcher) -> None:
+    needed, free = count * store.row_bytes, free_bytes(store.folder)
+    if needed > free:
+        raise UserError(
+            f"data.encoder={store.encoder.choice.name}: {count:,} feature vectors take "
+            f"{in_bytes(needed)} in {store.folder}, where {in_bytes(free)} are free; make room, "
+            "set FEDDIV_CACHE to a folder on another disk, or choose fewer data.images"
+        )
+    if count >= MANY:
+        watcher.note(
+            f"{count:,} feature vectors are made by {store.encoder.choice.name}, once: "
+            f"{in_bytes(needed)} in {store.folder}"
+        )
 
 
 def _once(wanted: Keys, rows: Rows) -> Rows:

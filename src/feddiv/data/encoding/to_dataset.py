@@ -96,14 +96,11 @@ def _of_files(listing: ImageListing, options: DataOptions, watcher: DataWatcher)
     )
     store = FeatureStore(encoder)
     train, test = _features(store, originals, choice.views, watcher)
-    for what, part in (("training", train), ("test", test)):
+    for part, material in ((train, originals.train), (test, originals.test)):
         if part.unreadable and not len(part.kept):
             row, reason = next(iter(part.unreadable.items()))
-            name = (
-                listing.train.images.name(row) if part is train else listing.test.images.name(row)
-            )
             raise UserError(
-                f"{name}: {reason}; none of {len(part.unreadable)} {what} images can be read"
+                f"{material.name(row)}: {reason}; none of {len(material)} images can be read"
             )
     judge(listing, train.unreadable, test.unreadable, watcher)
     if train.unreadable:

@@ -89,8 +89,8 @@ def _make(stores: dict[str, PixelStore], watcher: DataWatcher, size: int, margin
     if needed > free:
         raise UserError(
             f"data.size={size}: {count:,} images take {in_bytes(needed)} in {place}, where "
-            f"{in_bytes(free)} are free; make room, set FEDDIV_CACHE to a folder on another disk, or "
-            "choose a smaller data.size or data.images"
+            f"{in_bytes(free)} are free; make room, set FEDDIV_CACHE to a folder on another disk, "
+            "or choose a smaller data.size or data.images"
         )
     stored = size + margin
     more = f" (training images {stored}x{stored})" if margin else ""
