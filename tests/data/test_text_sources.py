@@ -46,12 +46,21 @@ ROWS: list[dict[str, object]] = [
 ]
 
 
+def both(data: Dataset) -> tuple[Texts, Texts]:
+    """The texts to train on and to test on."""
+    assert data.originals is not None
+    train, test = data.originals.train, data.originals.test
+    assert isinstance(train, Texts)
+    assert isinstance(test, Texts)
+    return train, test
+
+
 def told(data: Dataset) -> set[tuple[str, str]]:
     """Every text under its label."""
     return {
         (text, data.classes[label])
-        for split in (data.train, data.test)
-        for text, label in zip(split.texts or (), split.labels.tolist(), strict=True)
+        for texts, split in zip(both(data), (data.train, data.test), strict=True)
+        for text, label in zip(texts, split.labels.tolist(), strict=True)
     }
 
 
@@ -61,9 +70,9 @@ def test_texts_are_kept_as_bytes_and_chosen_without_a_copy() -> None:
     some = texts.chosen(np.array([2, 1]))
     assert list(some) == ["三", "zwölf"]
     assert [some.name(0), some.name(1)] == ["c.txt", "b.txt"]
-    assert some.content is texts.content
-    assert some.digest == Texts.of(["三", "zwölf"]).digest != texts.digest
-    assert Texts.of(["ab", "c"]).digest != Texts.of(["a", "bc"]).digest
+    assert some.store is texts.store
+    assert some.content(1) == "zwölf".encode()
+    assert some.read([1, 0]) == (["zwölf", "三"], {})
     assert len(Texts.of([])) == 0
 
 
@@ -72,12 +81,13 @@ def test_a_folder_of_texts_by_class(tmp_path: Path) -> None:
     assert data.classes == ("ham", "spam")
     assert (len(data.train), len(data.test)) == (16, 4)
     assert told(data) == {(text, name.split("/")[0]) for name, text in notes().items()}
-    assert data.train.texts is not None
-    assert data.train.texts.name(0) == "ham/0.txt"
-    assert data.unread_texts
+    train, _ = both(data)
+    assert train.name(0) == "ham/0.txt"
+    assert data.text(0) == "ham 0"
+    assert data.only_texts
     assert "files that are no texts, left out: 1 (readme.md)" in data.notes
     fewer = data.chosen(torch.tensor([3, 0]))
-    assert list(fewer.train.texts or ()) == [data.train.texts[3], data.train.texts[0]]
+    assert list(both(fewer)[0]) == [train[3], train[0]]
 
 
 def test_clients_and_a_test_folder_of_texts(tmp_path: Path) -> None:
@@ -87,7 +97,7 @@ def test_clients_and_a_test_folder_of_texts(tmp_path: Path) -> None:
     write(tmp_path, {f"test/{name}": f"new {text}" for name, text in notes(1).items()})
     data = source("folder", tmp_path, layout="client")
     assert data.clients == ("a", "b")
-    assert list(data.test.texts or ()) == ["new ham 0", "new spam 0"]
+    assert list(both(data)[1]) == ["new ham 0", "new spam 0"]
     assert not data.split_here
 
 

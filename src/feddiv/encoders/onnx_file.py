@@ -78,9 +78,9 @@ def make(choice: EncoderChoice, side: int | None) -> Encoder:
     )
     if mean is None or std is None:
         raise UserError(
-            f"data.encoder={choice.name}: does not say what its images are normalised with; set "
-            f"data.encoder_mean and data.encoder_std (ImageNet's are {_listed(IMAGENET_MEAN)} and "
-            f"{_listed(IMAGENET_STD)})"
+            f"data.encoder={choice.name}: takes images and does not say what they are normalised "
+            "with; set data.encoder_mean and data.encoder_std (ImageNet's are "
+            f"{_listed(IMAGENET_MEAN)} and {_listed(IMAGENET_STD)})"
         )
     full = completed(
         choice,

@@ -175,7 +175,7 @@ def load_dataset(
             f"data.source={source.name}: {len(data.classes):,} classes, at most {MOST_CLASSES:,} "
             "can be told apart; are the labels labels?"
         )
-    if isinstance(data, Dataset) and data.unread_texts and options.encoder is None:
+    if isinstance(data, Dataset) and data.only_texts and options.encoder is None:
         raise UserError(
             f"data.source={source.name}: these are texts, of which a net needs feature vectors; "
             "set data.encoder=wordllama"

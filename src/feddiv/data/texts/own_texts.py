@@ -10,6 +10,7 @@ import torch
 
 from feddiv.core.arrays import Rows
 from feddiv.data.dataset import Dataset, Split
+from feddiv.data.encoding.material import Originals
 from feddiv.data.test_split import cut
 from feddiv.data.texts.texts import Texts
 from feddiv.data.transform import Augment
@@ -29,9 +30,7 @@ class Labelled:
     @property
     def split(self) -> Split:
         """Samples without a number yet."""
-        return Split(
-            torch.empty((len(self.labels), 0)), torch.from_numpy(self.labels), texts=self.texts
-        )
+        return Split(torch.empty((len(self.labels), 0)), torch.from_numpy(self.labels))
 
 
 def own_texts(
@@ -72,6 +71,7 @@ def own_texts(
         notes=tuple(notes),
         split_here=split_here,
         columns=columns,
+        originals=Originals(train.texts, test.texts),
     )
 
 
