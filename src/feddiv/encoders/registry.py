@@ -39,7 +39,7 @@ ENCODERS: Final[Mapping[str, EncoderEntry]] = {
 }
 # Encoders that are no names of ours: how to write them, what they are, and where they are made.
 ONNX: Final = EncoderEntry(
-    "images", "an ONNX file; feddiv[encoders]", "feddiv.encoders.onnx_file:make"
+    "images", "a net in an ONNX file, run by feddiv[encoders]", "feddiv.encoders.onnx_file:make"
 )
 TIMM: Final = EncoderEntry(
     "images", "a pretrained net of timm, where that is installed", "feddiv.encoders.timm_net:make"
