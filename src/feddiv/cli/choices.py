@@ -74,7 +74,7 @@ def print_lists(kind: str | None, name: str | None = None) -> None:
             console.print(Text(each, style="bold"))
         _print_rows(console, LISTS[each](), indent)
         if each in OWN:
-            console.print(f"{indent}{OWN[each]}", soft_wrap=True)
+            console.print(f"{indent}{OWN[each]}", soft_wrap=True, markup=False)
 
 
 def _print_rows(console: Console, rows: Rows, indent: str = "") -> None:
