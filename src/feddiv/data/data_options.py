@@ -154,6 +154,15 @@ class DataOptions(Options):
             }
         )
 
+    def as_resolved(self, begun: Self) -> Self:
+        """The same, where it says nothing about its encoder with what a run was begun with."""
+        if self.encoder is None or begun.encoder is None:
+            return self
+        found = {key: getattr(begun, key) for key in type(self).model_fields if "encoder_" in key}
+        return self.model_copy(
+            update={key: value for key, value in found.items() if getattr(self, key) is None}
+        )
+
     def from_anywhere(self) -> Self:
         """The same with the absolute path of an encoder that is a file."""
         if self.encoder is None or not is_onnx_file(self.encoder):

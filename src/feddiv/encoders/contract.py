@@ -19,11 +19,32 @@ import hashlib
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Final
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
+from feddiv.core.errors import UserError
 from feddiv.encoders.choice import EncoderChoice, Kind
 
 VERSION: Final = 1  # of the rules by which samples become vectors, for encoders of ours
+
+
+class NotFinite(UserError):
+    """An encoder gives something that is no number for the sample in this row."""
+
+    def __init__(self, encoder: str, row: int, sample: str | None = None) -> None:
+        self.encoder, self.row = encoder, row
+        super().__init__(
+            f"data.encoder={encoder}: gives a value that is not finite (or beyond 65,504) for "
+            f"{sample or f'sample {row}'}"
+        )
+
+
+def taken(samples: Any, rows: npt.NDArray[np.int64]) -> Any:
+    """These of some samples: of a tensor of images, or of a list of texts."""
+    if isinstance(samples, torch.Tensor):
+        return samples[torch.from_numpy(rows)]
+    return [samples[row] for row in rows]
 
 
 class Encoder(ABC):
@@ -43,6 +64,22 @@ class Encoder(ABC):
     @abstractmethod
     def encode(self, samples: Any) -> torch.Tensor:
         """Feature vectors, float32 [n, width], of uint8 images [n,H,W,C] or of a list of texts."""
+
+    def vectors(self, samples: Any) -> torch.Tensor:
+        """Feature vectors as they are kept, float16 [n, width], of any number of samples.
+
+        Batches are always full: how many samples go together decides about the last bits.
+        """
+        parts = [torch.empty((0, self.width), dtype=torch.float16)]
+        for start in range(0, len(samples), self.batch):
+            some = samples[start : start + self.batch]
+            full = taken(some, np.arange(self.batch) % len(some))
+            parts.append(self.encode(full)[: len(some)].to(torch.float16))
+        found = torch.cat(parts)
+        finite = found.isfinite().all(dim=1)
+        if not finite.all():
+            raise NotFinite(self.choice.name, int(torch.nonzero(~finite)[0]))
+        return found
 
     @property
     def sha256(self) -> str:

@@ -45,7 +45,7 @@ ENCODERS: Final[Mapping[str, EncoderEntry]] = {
 # Encoders that are no names of ours: how to write them, what they are, and where they are made.
 ONNX: Final = EncoderEntry(
     None,
-    "an ONNX file, for texts with its tokenizer.json beside it; feddiv[encoders]",
+    "a net in an ONNX file, for texts with its tokenizer.json beside it, run by feddiv[encoders]",
     "feddiv.encoders.onnx_file:make",
 )
 SENTENCES: Final = EncoderEntry(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from feddiv.core.errors import UserError, in_one_line
 from feddiv.core.files import tensors_hash
+from feddiv.core.import_path import check_allowed
 from feddiv.encoders.choice import EncoderChoice
 from feddiv.encoders.contract import Encoder
 from feddiv.encoders.images import completed, usual_size
@@ -12,6 +13,7 @@ from feddiv.encoders.torch_module import ModuleEncoder
 
 def make(choice: EncoderChoice, side: int | None) -> Encoder:
     """The net without its classifier, as timm makes and loads it."""
+    check_allowed("data.encoder", choice.name)  # it may fetch the weights, and runs timm's code
     name = choice.name.removeprefix("timm:")
     try:
         import timm

@@ -16,7 +16,7 @@ from feddiv.core.processes import ProcessDied, in_order
 from feddiv.data.encoding.feature_store import FeatureStore, Vectors
 from feddiv.data.encoding.material import Keys, Material, keys
 from feddiv.data.watcher import DataWatcher
-from feddiv.encoders.contract import Encoder
+from feddiv.encoders.contract import Encoder, NotFinite, taken
 
 MANY: Final = 1000  # vectors: fewer are made in no time
 BATCHES: Final = 8  # that a process encodes at a time: so much is lost by a kill
@@ -71,7 +71,7 @@ class _Encode:
             for view in range(self.missing.shape[1]):
                 chosen = np.flatnonzero(self.missing[read, view])
                 if len(chosen):
-                    some = self.material.view(_taken(samples, chosen), view)
+                    some = self.material.view(taken(samples, chosen), view)
                     vectors = self._vectors(some, read[chosen])
                     found.append((read[chosen], np.full(len(chosen), view), vectors))
         empty = np.empty(0, np.int64)
@@ -84,27 +84,13 @@ class _Encode:
         )
 
     def _vectors(self, samples: Any, rows: Rows) -> Vectors:
-        """float16 [n,D].
-
-        Batches are always full: how many samples go together decides about the last bits.
-        """
-        full = _taken(samples, np.arange(self.encoder.batch) % len(rows))
-        vectors = self.encoder.encode(full)[: len(rows)].to(torch.float16)
-        finite = vectors.isfinite().all(dim=1)
-        if not finite.all():
-            row = int(rows[int(torch.nonzero(~finite)[0])])
-            raise UserError(
-                f"data.encoder={self.encoder.choice.name}: gives a value that is not finite "
-                f"(or larger than 65,504) for {self.material.name(row)}"
-            )
-        return vectors.numpy()
-
-
-def _taken(samples: Any, rows: Rows) -> Any:
-    """These of a batch: a tensor of images, or a list of texts."""
-    if isinstance(samples, torch.Tensor):
-        return samples[torch.from_numpy(rows)]
-    return [samples[row] for row in rows]
+        """float16 [n,D], or which sample has none."""
+        try:
+            found: Vectors = self.encoder.vectors(samples).numpy()
+            return found
+        except NotFinite as problem:
+            name = self.material.name(int(rows[problem.row]))
+            raise NotFinite(problem.encoder, problem.row, name) from None
 
 
 def features_of(
