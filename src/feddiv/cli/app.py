@@ -267,6 +267,8 @@ def predict(
 
     paths = [at_home(path) for path in (*(data or ()), *(more or ()))]
     if not paths:
-        raise UserError("--data is missing: name images, a folder of images, a table or an array")
+        raise UserError(
+            "--data is missing: name images or texts, a folder of them, a table or an array"
+        )
     loaded = feddiv.load(model, allow=allow or (), encoder=encoder)
     write_predictions(loaded, paths, out, _say)

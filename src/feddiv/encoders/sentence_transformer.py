@@ -12,6 +12,7 @@ import torch
 
 from feddiv.core.errors import UserError, in_one_line
 from feddiv.core.files import tensors_hash
+from feddiv.core.import_path import check_allowed
 from feddiv.encoders.choice import EncoderChoice
 from feddiv.encoders.contract import Encoder
 from feddiv.encoders.texts import TextEncoder, completed
@@ -36,6 +37,7 @@ class SentenceEncoder(TextEncoder):
 
 def make(choice: EncoderChoice, side: int | None) -> Encoder:
     """The model as the package loads it; no code of the model's own is run."""
+    check_allowed("data.encoder", choice.name)  # it may fetch the weights
     if choice.pooling is not None:
         raise UserError(
             f"data.encoder_pooling={choice.pooling}: data.encoder={choice.name} has pooling of its "
