@@ -56,6 +56,8 @@ def check_encoding(options: DataOptions, kind: Kind | None) -> EncoderChoice:
 
 def encoded(data: Dataset | ImageListing, options: DataOptions, watcher: DataWatcher) -> Dataset:
     """The same data as feature vectors of the encoder that the options name."""
+    if not isinstance(data, ImageListing) and data.encoder is not None:
+        return data  # of sites, whose server has said it already
     if isinstance(data, ImageListing):
         return _of_files(data, options, watcher)
     images = data.train.inputs.dim() == 4 and data.own is None
