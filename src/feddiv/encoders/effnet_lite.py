@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +40,7 @@ class EffnetLite0(ImageEncoder):
         return maps
 
 
+@lru_cache(maxsize=1)  # a site asks for it again with every message
 def make(choice: EncoderChoice, side: int | None) -> Encoder:
     """The encoder for images of this side."""
     if choice.pooling == "first":

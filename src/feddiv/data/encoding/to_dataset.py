@@ -62,6 +62,8 @@ def _check_kind(encodes: Kind | None, kind: Kind, options: DataOptions) -> None:
 
 def encoded(data: Dataset | ImageListing, options: DataOptions, watcher: DataWatcher) -> Dataset:
     """The same data as feature vectors of the encoder that the options name."""
+    if not isinstance(data, ImageListing) and data.encoder is not None:
+        return data  # of sites, whose server has said it already
     if isinstance(data, ImageListing):
         return _of_files(data, options, watcher)
     images = data.train.inputs.dim() == 4 and data.own is None
