@@ -14,7 +14,7 @@ import torch
 from feddiv.core.errors import UserError
 from feddiv.encoders.contract import Encoder, EncoderChoice
 from feddiv.encoders.registry import make_encoder
-from feddiv.encoders.wordllama import TABLE, TOKENIZER, WordLlama
+from feddiv.encoders.wordllama import TABLE, TOKENIZER, WordLlama, make
 
 TEXTS = [
     "The quick brown fox jumps over the lazy dog.",
@@ -84,6 +84,7 @@ def test_the_hash_is_of_table_and_tokenizer(
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, package: Path) -> None:
+    make.cache_clear()
     real = builtins.__import__
 
     def missing(name: str, *rest: Any) -> Any:

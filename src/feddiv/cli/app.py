@@ -244,8 +244,8 @@ def predict(
     data: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Images or texts, a folder of them, a table (.csv, .parquet) as it was trained on, "
-            "an .npz file (array x) or an .npy file; may be given more than once.",
+            help="Images or texts, a folder of them, a table (.csv, .parquet) as it was trained "
+            "on, an .npz file (array x) or an .npy file; may be given more than once.",
             show_default=False,
         ),
     ] = None,

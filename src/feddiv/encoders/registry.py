@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from feddiv.encoders.contract import Encoder
 
 
+class OtherWeights(UserError):
+    """The encoder here is not the one of the run, or of the model."""
+
+
 @dataclass(frozen=True)
 class EncoderEntry:
     """An encoder by name: what it encodes (None: its file says), one line on it, where it is made.
@@ -94,7 +98,7 @@ def make_encoder(choice: EncoderChoice, side: int | None) -> Encoder:
     """The encoder of this choice, for images of this side; refused where its weights are others."""
     encoder: Encoder = import_from(find_encoder(choice.name).path)(choice, side)
     if choice.sha256 is not None and encoder.sha256 != choice.sha256.lower():
-        raise UserError(
+        raise OtherWeights(
             f"data.encoder={choice.name}: its weights are others than those of this run (sha256 "
             f"{encoder.sha256}, data.encoder_sha256={choice.sha256})"
         )

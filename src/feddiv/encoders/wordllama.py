@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -34,6 +35,7 @@ class WordLlama(Encoder):
 
     kind = "texts"
     batch = 32
+    usual_scale = (0.0, 0.08)  # of news postings
 
     def __init__(self, choice: EncoderChoice, folder: Path) -> None:
         file = folder / TOKENIZER
@@ -66,6 +68,7 @@ def _table(file: Path) -> npt.NDArray[np.float32]:
         raise UserError(f"data.encoder={NAME}: {file} holds no table ({problem})") from None
 
 
+@lru_cache(maxsize=1)  # a site asks for it again with every message
 def make(choice: EncoderChoice, side: int | None) -> Encoder:
     """The encoder from the installed package, which is not imported."""
     package = find_spec("wordllama")
