@@ -18,7 +18,7 @@ IMAGENET_STD: Final = (0.229, 0.224, 0.225)
 USUAL_SIZE: Final = 224  # of what nets are trained on
 # Images as small as CIFAR's gain little from more pixels, and 96 cost a fifth of 224.
 SMALL, SMALL_SIZE = 64, 96
-PIXELS_AT_A_TIME: Final = 32 * 96 * 96
+PIXELS_AT_A_TIME, MOST_AT_A_TIME = 32 * 96 * 96, 64  # pixels, images
 COLOURS: Final = 3
 
 
@@ -63,7 +63,7 @@ class ImageEncoder(Encoder):
 
     def __init__(self, choice: EncoderChoice) -> None:
         self.choice = choice
-        self.batch = max(1, PIXELS_AT_A_TIME // self.size**2)
+        self.batch = min(MOST_AT_A_TIME, max(1, PIXELS_AT_A_TIME // self.size**2))
 
     @property
     def size(self) -> int:

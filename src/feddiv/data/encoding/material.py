@@ -101,7 +101,7 @@ class StoredImages(_Pictures):
 
     def shown(self, row: int) -> npt.NDArray[np.uint8]:
         """Its pixels."""
-        pixels: npt.NDArray[np.uint8] = self.images[self.rows[row]].numpy()
+        pixels: npt.NDArray[np.uint8] = self.images.numpy()[self.rows[row]]
         return pixels
 
 
