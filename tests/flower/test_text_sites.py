@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from tests.encoders.test_onnx_text import graph, tokenizer
+from tests.encoders.words import graph, tokenizer
 from tests.flower.own_data import sites_grid
 from tests.flower.trial import served
 
