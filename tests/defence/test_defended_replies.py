@@ -1,6 +1,6 @@
 """What a method gets of replies, some of which lie; numbers can be checked by hand."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -51,6 +51,7 @@ def merged(
     recent: tuple[float, ...] = (),
     sent: Message = SENT,
     largest_site: int | None = None,
+    agreement: Mapping[int, float] | None = None,
     **robust: Any,
 ) -> tuple[list[float], list[float]]:
     """The mean of the models, and the sum of the counts, as a method takes them."""
@@ -68,6 +69,7 @@ def merged(
         },
         recent=recent,
         accounts=accounts,
+        agreement=agreement or {},
     )
     mean, total = RunningMean(), np.zeros(2)
     for each in defended:
@@ -95,6 +97,26 @@ def test_without_a_defence_means_and_sums_are_plain() -> None:
 def test_the_mean_that_a_method_takes_is_the_robust_aggregate(rule: str) -> None:
     liar = replace(LIAR, samples=12)
     assert merged([*HONEST, liar], weights=rule)[0] == pytest.approx([3, 4], abs=1e-3)
+
+
+def test_an_update_that_is_turned_round_does_not_count() -> None:
+    turned = reply(3, [-3, -4], [4, 6], 10)
+    found, total = merged([*HONEST, turned], weights="aligned")
+    assert found == pytest.approx([3, 4])
+    assert total == [16, 24]  # what it says of its scores is the business of robust.filter
+    # The method weighs by its own rule: of clients with 10 and 30 samples the second counts most.
+    uneven = [
+        reply(0, [4, 0], [4, 6], 10),
+        reply(1, [0, 4], [4, 6], 30),
+        reply(2, [-3, -3], [4, 6], 5),
+    ]
+    assert merged(uneven, weights="aligned")[0] == pytest.approx([1, 3])
+
+
+def test_of_two_models_nobody_can_say_which_is_turned_round() -> None:
+    two = [HONEST[0], reply(1, [-3, -4], [4, 6], 10)]
+    assert merged(two, weights="aligned")[0] == pytest.approx([0, 0])
+    assert merged(two, weights="aligned", agreement={0: 0.4, 1: -0.4})[0] == pytest.approx([3, 4])
 
 
 def test_updates_are_clipped_to_the_median_norm_of_the_exchange() -> None:

@@ -22,10 +22,12 @@ from feddiv.core.errors import UserError, in_one_line
 from feddiv.core.given_files import at_home, read_given
 
 MOST: Final = 16 << 30  # bytes of a file of weights
+MODEL: Final = "model.weights"
+FROM_SCRATCH: Final = "; name one with published weights, or none to start from scratch"
 
 
 def read_weights(
-    path: Path, sha256: str | None = None, key: str = "model.weights"
+    path: Path, sha256: str | None = None, key: str = MODEL
 ) -> dict[str, torch.Tensor]:
     """The named tensors of a safetensors file, or of one that `torch.save` wrote.
 
@@ -50,21 +52,20 @@ def read_weights(
         raise UserError(f"{key}={path}: {error}") from None
 
 
-def weights_sha256(path: Path, key: str = "model.weights") -> str:
+def weights_sha256(path: Path, key: str = MODEL) -> str:
     """sha256 (hex) of the file."""
     return hashlib.sha256(weights_content(path, key)).hexdigest()
 
 
 def weights_content(path: Path, key: str) -> bytes:
     """The file as bytes; `key` is the setting that names it, for errors."""
+    hint = FROM_SCRATCH if key == MODEL else ""
     try:
         return read_given(at_home(path), MOST)
     except MemoryError:
         raise UserError(f"{key}={path}: does not fit into memory") from None
     except FileNotFoundError:
-        raise UserError(
-            f"{key}={path}: there is no such file; name one with published weights, or leave it out"
-        ) from None
+        raise UserError(f"{key}={path}: there is no such file{hint}") from None
     except OSError as error:
         raise UserError(f"{key}={path}: cannot be read ({error.strerror})") from None
 

@@ -6,6 +6,7 @@ and without randomness.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ from feddiv.core.arrays import Array
 LARGEST_SIZE = 3.0  # times the median n_k: what a client may count for in a robust centre
 WEISZFELD_STEPS = 32
 SMOOTHING = 1e-6  # of the smallest distance: a model that lies on the centre has a finite weight
+MEMORY = 0.5  # of an agreement: how much its past counts
 
 
 @dataclass(frozen=True)
@@ -99,3 +101,33 @@ def geometric_median_weights(distances: Array, weights: Array) -> Array:
         share = weights / np.maximum(gaps, least)
         share = share / share.sum()
     return np.asarray(share)
+
+
+def agreements(cosines: Array, weights: Array, before: Array) -> Array:
+    """How far each of K updates points where the others do [K], in [-1, 1]; below 0: against them.
+
+    An update's agreement is its cosine with the weighted sum of the others' directions, half of it
+    the client's own past (`before` [K], NaN of who has none): in one exchange liars may be most.
+    Who points against the others the most is left out of that sum, then the next one, until nobody
+    in it is below 0 or one is left. `cosines` [K, K] are those between updates.
+    """
+    inside = np.ones(len(weights), bool)
+    while True:
+        now = _towards_others(cosines, weights * inside)
+        found = np.where(np.isnan(before), now, MEMORY * before + (1 - MEMORY) * now)
+        worst = int(np.where(inside, found, np.inf).argmin())
+        if found[worst] >= 0 or inside.sum() == 1:
+            return np.asarray(found)
+        inside[worst] = False
+
+
+def _towards_others(cosines: Array, weights: Array) -> Array:
+    """The cosine [K] of each direction with the weighted sum of the others; 0 where that is 0."""
+    result = np.zeros(len(weights))
+    for i in range(len(weights)):
+        others = weights.copy()
+        others[i] = 0.0
+        length = math.sqrt(max(float(others @ cosines @ others), 0.0))
+        if length > SMOOTHING * others.sum():
+            result[i] = np.clip(others @ cosines[i] / length, -1.0, 1.0)
+    return result

@@ -83,6 +83,7 @@ class Checkpoints:
             "accounts": accounts,
             "norms": list(cut.norms),
             "barred": dismantle(cut.barred)[0],
+            "agreement": dismantle(cut.agreement)[0],
             "standing": dismantle(standing)[0],
             "files": files,
         }
@@ -183,6 +184,7 @@ class Checkpoints:
             assemble(Accounts | None, content.get("accounts"), tensors),
             tuple(content.get("norms", ())),
             assemble(dict[int, int], content.get("barred", {"items": []}), {}),
+            assemble(dict[int, float], content.get("agreement", {"items": []}), {}),
         )
         prefix = "clients/"
         clients = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

@@ -59,6 +59,10 @@ def _check_numbers(checkpoint: Checkpoint) -> None:
         raise Unreadable("says nothing that can be read of clients that are not asked")
     for number in (*cut.barred.keys(), *cut.barred.values()):
         _count(number, "clients that are not asked")
+    for client, agreement in cut.agreement.items():
+        _count(client, "clients that agree with others")
+        if not isinstance(agreement, int | float) or not -1 <= agreement <= 1:
+            raise Unreadable(f"says {str(agreement)[:40]!r} for an agreement, which is none")
     for norm in cut.norms:
         if not isinstance(norm, int | float) or not math.isfinite(norm) or norm < 0:
             raise Unreadable(f"says {str(norm)[:40]!r} for a norm, which is none")
@@ -275,6 +279,10 @@ def check_like(like: object, state: object, *, exact: bool) -> None:
     if type(state) is not type(like):
         raise Unreadable(f"has a {type(state).__name__} for its state")
     first, found = dismantle(like)[1], dismantle(state)[1]
+    for key, numbers in found.items():  # a first state marks with NaN what nobody has said yet
+        marked = key in first and (not first[key].numel() or first[key].isnan().any())
+        if numbers.isnan().any() and not marked:
+            raise Unreadable(f"has a state whose {key} is not a number")
     for key in first.keys() & found.keys():
         ours, theirs = first[key], found[key]
         same = ours.shape == theirs.shape if exact else ours.dim() == theirs.dim()

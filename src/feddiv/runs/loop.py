@@ -54,6 +54,8 @@ class Cut:
     norms: tuple[float, ...] = ()  # of the last updates, by which single ones are judged
     # Up to which turn clients are not asked whose update was that of no honest one.
     barred: Mapping[int, int] = field(default_factory=dict)
+    # How far each client's updates have pointed where the others' did, with robust.weights=aligned.
+    agreement: Mapping[int, float] = field(default_factory=dict)
 
 
 class Loop:
@@ -155,8 +157,7 @@ class Loop:
         self.consistent = False
         self.federation.mark()  # what `save` writes from now on
         cut = self.cut
-        after = Cut(cut.state, turn.number + 1)
-        self._cut(replace(after, accounts=cut.accounts, norms=cut.norms, barred=cut.barred))
+        self._cut(replace(cut, turn=turn.number + 1, tallies=(), seconds=0.0, attempt=0))
 
     def _unusable(self, turn: Turn) -> Exception:
         """Why a turn brought nothing; numbers that are not finite mean steps that are too large."""
@@ -224,7 +225,7 @@ class Loop:
             lambda line: self._note(turn, line),
             turn.number,
         )
-        before = ServerPart(cut.state, cut.accounts, cut.norms, cut.barred)
+        before = ServerPart(cut.state, cut.accounts, cut.norms, cut.barred, cut.agreement)
         try:
             after, replies = exchanger.make(exchange, before, rng)
             tally = replies.tally
@@ -243,6 +244,7 @@ class Loop:
             accounts=after.accounts,
             norms=after.norms,
             barred=after.barred,
+            agreement=after.agreement,
         )
         if cut_here:
             self.on_cut(self.cut)
