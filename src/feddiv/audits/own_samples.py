@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from feddiv.audits.clients import client_audit
 from feddiv.audits.label_audit import LabelAudits
-from feddiv.audits.shared_filter import as_logits, shared_opinions
+from feddiv.audits.shared_filter import shared_opinions
 from feddiv.core.errors import UserError
 from feddiv.data import Dataset, DataWatcher, Draw, client_samples
 from feddiv.data.sources.own_files import load_own
@@ -40,13 +38,16 @@ def judged_together(
 ) -> LabelAudits:
     """The samples at each path, a site each, which exchange nothing but a filter."""
     sets = [_loaded(model, path, watcher) for path in paths]
-    pairs = []
-    for dataset in sets:
-        logits = as_logits(model.predict_proba(dataset.train.inputs.numpy()))
-        pairs.append((logits, dataset.train.labels.numpy().astype(np.int64)))
+    draws = [Draw.of_one(dataset, 0) for dataset in sets]
+    pairs = [
+        (model.logits(client_samples(dataset, draw, 0)), draw.given)
+        for dataset, draw in zip(sets, draws, strict=True)
+    ]
     audits = (
-        client_audit(dataset, Draw.of_one(dataset, 0), 0, opinion, "a filter", site=path.name)
-        for dataset, path, opinion in zip(sets, paths, shared_opinions(pairs), strict=True)
+        client_audit(dataset, draw, 0, opinion, "a filter", site=path.name)
+        for dataset, draw, path, opinion in zip(
+            sets, draws, paths, shared_opinions(pairs), strict=True
+        )
     )
     return LabelAudits(tuple(audits))
 
@@ -56,9 +57,11 @@ def _loaded(model: TrainedModel, path: Path, watcher: DataWatcher | None) -> Dat
     card, where = model.card, f"--data {path}"
     if not path.exists():
         raise UserError(f"{where}: there is no such file or folder")
-    images = {"size": card.input_shape[-1], "channels": card.input_shape[0]}
-    settled = images if card.takes_images else {}
-    own = load_own(path, card.classes, where, settled, watcher=watcher)
+    settled = {}
+    if card.takes_images:
+        height, _, channels = card.sample_shape
+        settled = {"size": height, "channels": channels}
+    own = load_own(path, card.classes, where, settled, card.encoder, watcher=watcher)
     if own.input_shape != card.input_shape:
         raise UserError(
             f"{where}: samples have the shape {own.input_shape}, those of the model "

@@ -1,4 +1,4 @@
-"""How a sample looks on a page: a thumbnail, or its numbers."""
+"""How a sample looks on a page: a thumbnail, its words, or its numbers."""
 
 import io
 from collections.abc import Callable
@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 
+from feddiv.core.errors import UserError
 from feddiv.data import Dataset
 from feddiv.data.images.pixels import thumbnail
 from feddiv.pages import Html, image, tag
@@ -17,15 +18,19 @@ from feddiv.pages import Html, image, tag
 SIDE: Final = 144  # pixels of a thumbnail
 SMALL: Final = 32  # pixels up to which an image is shown enlarged, with its pixels to be seen
 FEW: Final = 8  # numbers of a vector that are shown
+WORDS: Final = 280  # characters of a text
 View = Callable[[int], Html]
 
 
 @runtime_checkable
 class InFiles(Protocol):
-    """Samples whose originals can be read one by one, as `data.images.listing.Images` are."""
+    """Images whose originals can be read one by one, as `data.images.listing.Images` are."""
 
     def content(self, row: int) -> Path | bytes:
         """Its file, or what would be in it."""
+
+    def identity(self, row: int) -> bytes:
+        """Something that changes when it does."""
 
 
 def nothing(row: int) -> Html:
@@ -37,6 +42,9 @@ def views_of(dataset: Dataset) -> View:
     """How training samples of a data set look, by their rows."""
 
     def view(row: int) -> Html:
+        words = _text(dataset, row)
+        if words is not None:
+            return words
         shown = _original(dataset, row)
         if shown is None:
             shown = _stored(dataset, row)
@@ -57,12 +65,20 @@ def _original(dataset: Dataset, row: int) -> npt.NDArray[np.uint8] | None:
 
 
 def _stored(dataset: Dataset, row: int) -> npt.NDArray[np.uint8] | None:
-    """The pixels that the net is trained on; None where samples are no images."""
-    inputs = dataset.train.inputs
-    if inputs.dim() != 4 or inputs.dtype != torch.uint8:
+    """The pixels that the net or its encoder sees; None where samples are no images."""
+    try:
+        return dataset.picture(row)
+    except UserError:  # its file is gone
         return None
-    pixels: npt.NDArray[np.uint8] = inputs[row].cpu().numpy()
-    return pixels
+
+
+def _text(dataset: Dataset, row: int) -> Html | None:
+    if dataset.image_shape is not None:  # not read twice
+        return None
+    words = dataset.text(row)
+    if words is None:
+        return None
+    return tag("span", words if len(words) <= WORDS else f"{words[:WORDS]}…", class_="words")
 
 
 def _picture(pixels: npt.NDArray[np.uint8]) -> Html:
@@ -79,7 +95,7 @@ def _picture(pixels: npt.NDArray[np.uint8]) -> Html:
 
 
 def _vector(dataset: Dataset, row: int) -> Html:
-    values = dataset.train.inputs[row].cpu().flatten().tolist()
+    values = dataset.train.rows(torch.tensor([row]))[0].cpu().flatten().tolist()
     named = dataset.columns if len(dataset.columns) == len(values) else ()
     lines = [
         f"{named[place]} = {value:.4g}" if named else f"{value:.4g}"

@@ -18,8 +18,10 @@ class Samples:
     """The samples of one client: an index array, never a copy of the data.
 
     `inputs` is the whole shared tensor, on `device` or, where it is mapped from a file, in main
-    memory; `index`, `given` and `truth` are int64 [n], the labels always in main memory. Rows are
-    positions 0..n-1 in the client, not indices into the data set.
+    memory; `index`, `given` and `truth` are int64 [n], the labels always in main memory. Where
+    samples have several views in `inputs`, `index` is [n,V]: training draws among them, and
+    everything else looks at the first. Rows are positions 0..n-1 in the client, not indices into
+    the data set.
     """
 
     inputs: torch.Tensor
@@ -38,10 +40,20 @@ class Samples:
 
     def augmented(self, rows: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """Randomly augmented, normalised inputs of these rows."""
-        return self.transform.augmented(self._gathered(rows), generator)
+        view = None
+        if self.index.dim() == 2 and self.index.shape[1] > 1:
+            view = torch.randint(self.index.shape[1], (len(rows), 1), generator=generator)
+        return self.transform.augmented(self._gathered(rows, view), generator)
 
-    def _gathered(self, rows: torch.Tensor | slice) -> torch.Tensor:
-        return self.inputs.index_select(0, self.index[rows]).to(self.device)
+    def _gathered(
+        self, rows: torch.Tensor | slice, view: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        index = self.index[rows]
+        if view is not None:
+            index = index.gather(1, view.to(index.device))
+        if index.dim() == 2:
+            index = index[:, 0]
+        return self.inputs.index_select(0, index).to(self.device)
 
     @property
     def none(self) -> Samples:
@@ -73,10 +85,10 @@ def held_out_samples(dataset: Dataset, draw: Draw, client: int) -> Samples:
 
 def samples_to_test(dataset: Dataset) -> Samples:
     """All test samples, under the labels that they have."""
-    inputs, labels = dataset.test.inputs, dataset.test.labels
+    inputs, labels, places = dataset.test.inputs, dataset.test.labels, dataset.test.places
     return Samples(
         inputs=inputs,
-        index=torch.arange(len(labels), device=inputs.device),
+        index=torch.arange(len(labels), device=inputs.device) if places is None else places,
         given=labels.cpu(),
         truth=None,
         transform=dataset.transform,
@@ -85,10 +97,11 @@ def samples_to_test(dataset: Dataset) -> Samples:
 
 
 def _samples(dataset: Dataset, draw: Draw, part: npt.NDArray[np.int64]) -> Samples:
-    inputs = dataset.train.inputs
+    inputs, places = dataset.train.inputs, dataset.train.places
+    index = torch.tensor(part, dtype=torch.int64, device=inputs.device)
     return Samples(
         inputs=inputs,
-        index=torch.tensor(part, dtype=torch.int64, device=inputs.device),
+        index=index if places is None else places[index],
         given=torch.tensor(draw.given[part], dtype=torch.int64),
         truth=None if draw.truth is None else torch.tensor(draw.truth[part], dtype=torch.int64),
         transform=dataset.transform,

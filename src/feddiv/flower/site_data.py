@@ -85,7 +85,9 @@ class OwnData:
             )
         data, where = experiment.data, f"data-path={self.path}"
         images = {"size": data.size, "channels": data.channels} if data.features is None else {}
-        own = load_own(self.path, wanted.classes, where, images, Streams(experiment.seed))
+        own = load_own(
+            self.path, wanted.classes, where, images, data.encoding, Streams(experiment.seed)
+        )
         return held(own, wanted, experiment, client, where)
 
 

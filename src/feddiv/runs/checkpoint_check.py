@@ -249,7 +249,7 @@ def _check_outputs(
     split = dataset.test if len(dataset.test) else dataset.train
     samples = torch.zeros(2, *dataset.input_shape)
     if len(split):
-        samples = workspace.transform.plain(split.inputs[:TRIED].cpu())
+        samples = workspace.transform.plain(split.rows(slice(TRIED)).cpu())
     for name, state in models:
         net.load_state_dict(state)
         if not net(samples).isfinite().all():
@@ -279,6 +279,10 @@ def check_like(like: object, state: object, *, exact: bool) -> None:
     if type(state) is not type(like):
         raise Unreadable(f"has a {type(state).__name__} for its state")
     first, found = dismantle(like)[1], dismantle(state)[1]
+    for key, numbers in found.items():  # a first state marks with NaN what nobody has said yet
+        marked = key in first and (not first[key].numel() or first[key].isnan().any())
+        if numbers.isnan().any() and not marked:
+            raise Unreadable(f"has a state whose {key} is not a number")
     for key in first.keys() & found.keys():
         ours, theirs = first[key], found[key]
         same = ours.shape == theirs.shape if exact else ours.dim() == theirs.dim()

@@ -251,6 +251,8 @@ class RunFolder:
             as_they_are=dataset.own is not None,
             columns=dataset.columns,
             opinion={key: value.tolist() for key, value in (opinion or {}).items()},
+            encoder=dataset.encoder,
+            image_shape=dataset.image_shape,
         )
         save_weights(self.path / name, weights, card)
 

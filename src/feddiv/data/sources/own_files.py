@@ -13,6 +13,7 @@ from feddiv.data.data_options import DataOptions
 from feddiv.data.dataset import Dataset
 from feddiv.data.sources import SOURCES, load_dataset
 from feddiv.data.watcher import DataWatcher
+from feddiv.encoders.choice import EncoderChoice
 
 SUFFIXES: Final = {".csv": "table", ".parquet": "table", ".npz": "npz"}
 
@@ -22,13 +23,14 @@ def load_own(
     classes: tuple[str, ...],
     where: str,
     settled: Mapping[str, Any],
+    encoder: EncoderChoice | None = None,
     streams: Streams | None = None,
     watcher: DataWatcher | None = None,
 ) -> Dataset:
     """A folder of class folders, a table or an .npz file: all of it, by the names of the classes.
 
     `settled` are data options, such as the size of images; those that the kind of file has no use
-    for are left out. `where` names the path in errors.
+    for are left out. `encoder` makes vectors of images or texts. `where` names the path in errors.
     """
     if path.is_dir():
         source = "folder"
@@ -38,6 +40,6 @@ def load_own(
         raise UserError(f"{where}: is no folder and no file of {', '.join(SUFFIXES)}")
     takes = SOURCES[source].takes
     given = {key: value for key, value in settled.items() if key in takes}
-    options = DataOptions(source=source, path=path, **given)
+    options = DataOptions(source=source, path=path, **given).encoded_by(encoder)
     own = load_dataset(options, streams or Streams(0), watcher, with_test=False)
     return in_these_classes(own, classes, where)
