@@ -11,7 +11,7 @@ from feddiv.runs.curve import LAST, after_warmup, rise
 from feddiv.runs.extension import can_go_on
 from feddiv.runs.results import Results, titled
 from feddiv.runs.run import Run
-from feddiv.runs.run_folder import PICTURE
+from feddiv.runs.run_folder import PICTURE, REPORT
 
 
 def print_summary(run: Run) -> None:
@@ -31,6 +31,7 @@ def print_summary(run: Run) -> None:
         *results.notes,
         *_rising(run),
         f"Written to {run.folder}",
+        f"Report     {run.folder / REPORT}",
         f"Picture    {run.folder / PICTURE}",
         f"Model      {run.folder / 'model.safetensors'}",
     ):

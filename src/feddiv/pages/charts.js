@@ -75,6 +75,11 @@ const Charts = (() => {
     if (!Number.isFinite(low) || !Number.isFinite(high)) [low, high] = axis.log ? [1, 10] : [0, 1];
     if (axis.log && low <= 0) low = high / 1000;
     if (high <= low) [low, high] = axis.log ? [low / 2, low * 2] : [low - 0.5, low + 0.5];
+    if (axis.nice && !axis.log) { // up to the next line of the grid, where nobody has said otherwise
+      const lines = ticks(low, high, wanted), step = lines.length > 1 ? lines[1] - lines[0] : 0;
+      if (step && axis.max === undefined) high = Math.ceil(high / step - 1e-9) * step;
+      if (step && axis.min === undefined) low = Math.floor(low / step + 1e-9) * step;
+    }
     const bend = axis.log ? Math.log10 : (value) => value;
     const place = (value) => from + ((bend(value) - bend(low)) / (bend(high) - bend(low))) * (to - from);
     const found = axis.ticks || (axis.log ? logTicks(low, high, wanted) : ticks(low, high, wanted));
@@ -91,17 +96,14 @@ const Charts = (() => {
     return said;
   }
 
-  function prepared(host, label, height, draw) {
-    const before = redraws.get(host);
-    if (before) before.clear();
+  function prepared(host, label, width, height, draw) {
     host.replaceChildren();
-    const width = Math.max(host.clientWidth, 200);
     const svg = node("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, host);
     const tip = element("div", "tip", host);
     tip.hidden = true;
-    redraws.set(host, { width: host.clientWidth, draw, clear: () => host.replaceChildren() });
+    redraws.set(host, { width: host.clientWidth, draw });
     watcher.observe(host);
-    return { svg, tip, width };
+    return { svg, tip };
   }
 
   function showTip(host, tip, at, [title, lines]) {
@@ -122,13 +124,14 @@ const Charts = (() => {
   function xy(host, spec) {
     const narrow = host.clientWidth < 460;
     const height = spec.height || (narrow ? 250 : 300);
-    const { svg, tip, width } = prepared(host, spec.label || "", height, () => xy(host, spec));
+    const width = Math.max(host.clientWidth, 200);
+    const { svg, tip } = prepared(host, spec.label || "", width, height, () => xy(host, spec));
     const all = spec.series.flatMap((each) => each.data);
     const yWanted = height < 200 ? 3 : 5;
     const top = spec.bands && spec.bands.some((band) => band.text) ? 22 : 12, bottom = height - 42;
-    let y = scale(spec.y, all.map((point) => point[1]), bottom, top, yWanted);
+    const y = scale({ nice: true, ...spec.y }, all.map((point) => point[1]), bottom, top, yWanted);
     const widest = Math.max(...y.ticks.map((each) => y.format(each).length), 1);
-    const left = spec.left || 26 + 7 * widest, right = width - 12;
+    const left = spec.left || (spec.y.label ? 32 : 14) + 7 * widest, right = width - 14;
     const x = scale(spec.x, all.map((point) => point[0]), left, right, Math.max(2, Math.floor((right - left) / 80)));
 
     const back = node("g", { class: "back" }, svg);
@@ -147,12 +150,15 @@ const Charts = (() => {
     for (const each of x.ticks)
       node("text", { x: x.place(each), y: bottom + 18, class: "middle" }, back, x.format(each));
     node("line", { x1: left, x2: right, y1: bottom, y2: bottom, class: "axis" }, back);
-    node("text", { x: (left + right) / 2, y: height - 5, class: "middle name" }, back, spec.x.label || "");
-    if (spec.y.label)
-      node("text", { transform: `translate(12 ${(top + bottom) / 2}) rotate(-90)`, class: "middle name" }, back, spec.y.label);
+    const name = (words, room, place) => { // a long one is written smaller
+      const made = node("text", { ...place, class: "middle name" }, back, words);
+      if (6.6 * words.length > room) made.style.fontSize = `${Math.max(8.5, (12.5 * room) / (6.6 * words.length))}px`;
+    };
+    name(spec.x.label || "", right - left, { x: (left + right) / 2, y: height - 5 });
+    if (spec.y.label) name(spec.y.label, bottom - top, { transform: `translate(13 ${(top + bottom) / 2}) rotate(-90)` });
 
     const clip = `clip${Math.random().toString(36).slice(2)}`; // ids are the page's, not the chart's
-    node("rect", { x: left - 4, y: top - 6, width: right - left + 8, height: bottom - top + 12 }, node("clipPath", { id: clip }, svg));
+    node("rect", { x: left - 7, y: top - 8, width: right - left + 14, height: bottom - top + 16 }, node("clipPath", { id: clip }, svg));
     const front = node("g", { "clip-path": `url(#${clip})` }, svg);
     for (const series of spec.series) drawSeries(front, series, x, y);
     for (const rule of spec.rules || []) {
@@ -232,7 +238,8 @@ const Charts = (() => {
 
   // spec: {label, size, cells: [[row, column, count], …], rows, columns (names), color, wrong, title}
   function heat(host, spec) {
-    const { svg, tip, width } = prepared(host, spec.label || "", Math.max(host.clientWidth, 90), () => heat(host, spec));
+    const width = Math.max(host.clientWidth, 40);
+    const { svg, tip } = prepared(host, spec.label || "", width, width, () => heat(host, spec));
     const side = width / Math.max(spec.size, 1), gap = side > 8 ? 1 : 0;
     node("rect", { x: 0, y: 0, width, height: width, class: "paper" }, svg);
     const most = Math.max(...spec.cells.map((cell) => cell[2]), 1);

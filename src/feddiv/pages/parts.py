@@ -2,8 +2,11 @@
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from feddiv.pages.markup import Content, Html, tag
+
+LONG: Final = 8  # characters of a headline figure that is set smaller
 
 
 def section(place: str, title: str, *content: Content, note: Content = None) -> Html:
@@ -17,7 +20,9 @@ def facts(figures: Iterable[Sequence[Content]]) -> Html:
     tiles = []
     for name, value, *meaning in figures:
         below = tag("span", meaning, class_="meaning") if meaning else None
-        shown = tag("b", value), tag("span", name, class_="name"), below
+        long = isinstance(value, str) and len(value) > LONG
+        large = tag("b", value, class_="long" if long else None)
+        shown = large, tag("span", name, class_="name"), below
         tiles.append(tag("div", shown, class_="fact"))
     return tag("div", tiles, class_="facts")
 

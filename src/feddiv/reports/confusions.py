@@ -1,4 +1,4 @@
-"""True classes against labels: given, after filter and relabelling, after the sampler (Figure 8)."""
+"""True classes against labels: given, filtered, after the sampler (Figure 8)."""
 
 from dataclasses import dataclass
 from typing import Final

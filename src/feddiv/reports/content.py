@@ -1,6 +1,7 @@
 """What a page's charts are drawn from: plain values, as few as people can see."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
@@ -18,11 +19,24 @@ RANKED_AT_ONE: Final = (60, 500)
 CELLS: Final = 60_000  # of confusion matrices on one page
 LINES: Final = 1_500  # rounds on one page: more are thinned evenly
 SERIES: Final = (
-    "test_accuracy", "held_out_accuracy", "believed_accuracy", "balanced_accuracy", "divergence",
-    "memorisation", "filter.accuracy", "filter.precision", "filter.recall", "filter.f1",
-    "filter.noise_level_error", "clean", "noisy", "relabelled", "reselected", "seconds",
+    "test_accuracy",
+    "held_out_accuracy",
+    "believed_accuracy",
+    "balanced_accuracy",
+    "divergence",
+    "memorisation",
+    "filter.accuracy",
+    "filter.precision",
+    "filter.recall",
+    "filter.f1",
+    "filter.noise_level_error",
+    "clean",
+    "noisy",
+    "relabelled",
+    "reselected",
+    "seconds",
     "evaluation_seconds",
-)  # fmt: skip
+)
 
 
 def content(records: Sequence[RunRecord]) -> dict[str, Any]:
@@ -73,10 +87,8 @@ def _run(
     )
     series = {key: record.column(key) for key in SERIES}
     known = {key: _thin(values, lines) for key, values in series.items() if any_known(values)}
-    traffic = [(up or 0) + (down or 0) for up, down in zip(
-        record.column("bytes_up"), record.column("bytes_down"), strict=True)]  # fmt: skip
-    passed = [(train or 0) + (test or 0) for train, test in zip(
-        record.column("seconds"), record.column("evaluation_seconds"), strict=True)]  # fmt: skip
+    traffic = _sums(record, "bytes_up", "bytes_down")
+    passed = _sums(record, "seconds", "evaluation_seconds")
     return {
         "label": shown(record.label, NAME),
         "colour": style.colour,
@@ -85,14 +97,16 @@ def _run(
         "measure": record.measure,
         "warmup": record.warmup,
         "round": _thin(record.spent, lines),
-        "time": _thin(np.cumsum(passed).tolist(), lines),
-        "traffic": _thin((np.cumsum(traffic) / 1e6).tolist(), lines),
+        "time": _thin(passed, lines),
+        "traffic": _thin([count / 1e6 for count in traffic], lines),
         "series": known,
         "end": {
             "best": short(record.accuracy["best"]),
             "best_round": record.best_round,
             "memorisation": short(record.total("memorisation")),
-            "per_class": [short(value) for value in listed(record.summary.get(PER_CLASS))],
+            "per_class": [
+                short(value) for value in listed(record.summary.get("per_class_accuracy"))
+            ],
         },
         "scores": _scores(record),
         "clients": {
@@ -102,9 +116,6 @@ def _run(
         "ranking": {client: _ranking(each) for client, each in rankings(record, most).items()},
         "labels": _labels(record),
     }
-
-
-PER_CLASS: Final = "per_class_accuracy"
 
 
 def _scores(record: RunRecord) -> dict[str, Any] | None:
@@ -154,6 +165,12 @@ def _labels(record: RunRecord) -> dict[int, Any]:
         for client, each in known.items()
         if client in chosen
     }
+
+
+def _sums(record: RunRecord, *keys: str) -> list[float]:
+    """Running totals of these columns together."""
+    columns = zip(*(record.column(key) for key in keys), strict=True)
+    return list(accumulate(sum(value or 0.0 for value in row) for row in columns))
 
 
 def _thin(values: Sequence[float | None], lines: Any) -> list[float | None]:

@@ -291,4 +291,3 @@ def _place(record: RunRecord) -> str:
     """The folder of the experiment as a whole."""
     folder = record.folder
     return (folder.parent.parent if folder.parent.name == "against" else folder).resolve().name
-

@@ -299,7 +299,7 @@
         if (data.length) series.push({ name: run.label, color: color(run), kind: "dots", radius: 6, data: data.slice(-1), hover: false });
       }
       if (!series.length) return empty(place, "No run that is switched on notes how far its clients' models move.");
-      Charts.xy(place, { label: "Training stability against accuracy", hover: "nearest", x: { label: "squared distance of clients' models from the global one", log: true }, y: { label: "accuracy", format: percent, max: 1 }, series, tip: (_, [each]) => [each.series.name, [[each.series.color, `round ${plain(each.point[2])}`], [null, `distance ${plain(each.point[0])}`], [null, `accuracy ${percent(each.point[1])}`]]] });
+      Charts.xy(place, { label: "Training stability against accuracy", hover: "nearest", x: { label: "squared distance of clients' models", log: true }, y: { label: "accuracy", format: percent, max: 1 }, series, tip: (_, [each]) => [each.series.name, [[each.series.color, `round ${plain(each.point[2])}`], [null, `distance ${plain(each.point[0])}`], [null, `accuracy ${percent(each.point[1])}`]]] });
     });
     const divided = runs.map((run, number) => [number, run.label]).filter(([number]) => runs[number].series.clean);
     const run = list("sets-run", divided, () => redraw());

@@ -48,6 +48,10 @@ def visit_diary(
     wrong, given_wrong = labels != truth, given != truth
     predicted = logits.argmax(axis=1)
     candidates = np.flatnonzero(division.candidates)
+
+    def cells(rows: Labels) -> list[list[int]]:
+        return confusion_cells(truth[rows], division.labels[rows])
+
     return diary | {
         "true_noise_level": float(wrong.mean()),
         "filter": Confusion.of(p_clean < 0.5, wrong).as_dict(),
@@ -55,8 +59,10 @@ def visit_diary(
         "relabelled_right": int((division.labels == truth)[division.relabelled].sum()),
         "memorised": int((predicted == given)[given_wrong].sum()),
         "wrong": int(given_wrong.sum()),
-        "labels_filtered": confusion_cells(truth[candidates], division.labels[candidates]),
-        "labels_reselected": confusion_cells(truth[kept[-1]], division.labels[kept[-1]]) if kept else [],
+        "labels_filtered": cells(candidates),
+        "labels_reselected": confusion_cells(truth[kept[-1]], division.labels[kept[-1]])
+        if kept
+        else [],
     }
 
 
