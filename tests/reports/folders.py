@@ -36,7 +36,7 @@ class Shape:
 
 def made_run(
     folder: Path,
-    shape: Shape = Shape(),  # noqa: B008  # it is frozen
+    shape: Shape = Shape(),  # it is frozen
     *settings: str,
     ended: bool = True,
     opinion: bool = True,

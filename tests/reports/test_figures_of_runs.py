@@ -8,6 +8,7 @@ import pytest
 from tests.reports.folders import MIXTURE, Shape, made_run
 
 from feddiv.data import Draw
+from feddiv.methods.registry import METHODS
 from feddiv.reports.client_quality import Quality, by_client, clients_of, hardest, means
 from feddiv.reports.confusions import confusions, representative
 from feddiv.reports.palette import styles
@@ -130,8 +131,7 @@ def test_colours_stay_with_a_method() -> None:
     twice = styles(["feddiv", "feddiv"])
     assert twice[0].colour == twice[1].colour
     assert twice[0].dashes != twice[1].dashes
-    every = styles(["feddiv", "feddiv-paper", "fedavg", "fedprox", "fedcorr", "jointopt", "fedrn",
-                    "dividemix", "rofl", "arfl_residual", "arfl_auto", "my.own:Method"])  # fmt: skip
+    every = styles(["feddiv-paper", *METHODS, "my.own:Method"])
     assert len(set(every)) == len(every)
 
 

@@ -74,7 +74,7 @@ def _subtitle(run: RunRecord) -> str:
     wrong = run.total("wrong")
     if wrong is not None:
         said.append(f"{percent(wrong)} of the given labels wrong")
-    return f"{', '.join(said)} · {shown(str(run.folder))}"
+    return f"{', '.join(said)} · {shown(run.folder.resolve().name, NAME)}"
 
 
 def _colours() -> str:
