@@ -1,8 +1,8 @@
 """Federated learning when labels can't be trusted.
 
 The verbs of the command line: `run` trains and compares, `resume` goes on
-after a stop, `load` gives a trained model, `audit` says which labels look wrong,
-`NoiseFilter` finds wrong labels from per-client scores alone.
+after a stop, `report` makes a page of runs, `load` gives a trained model, `audit` says which labels
+look wrong, `NoiseFilter` finds wrong labels from per-client scores alone.
 """
 
 from collections.abc import Collection, Sequence
@@ -44,6 +44,7 @@ __all__ = [
     "label_scores",
     "load",
     "load_experiment",
+    "report",
     "resume",
     "run",
 ]
@@ -113,7 +114,7 @@ def run(
     from feddiv.config.reading import as_settings, load_experiment
     from feddiv.data.sources.python import brought
     from feddiv.methods.registry import file_name, full_name
-    from feddiv.reports.picture import save_picture
+    from feddiv.reports.report import save_results
     from feddiv.runs.run_folder import RunFolder
     from feddiv.runs.start_and_resume import run_experiment
     from feddiv.runs.warnings_watcher import WarningsWatcher
@@ -150,7 +151,7 @@ def run(
         notes=notes,
         afterwards=leave_lists,
     )
-    save_picture(result)
+    save_results(result)
     return result
 
 
@@ -177,7 +178,7 @@ def resume(
     from feddiv.config.reading import load_experiment
     from feddiv.core.import_path import named_in
     from feddiv.data.sources.python import brought
-    from feddiv.reports.picture import is_drawn, save_picture
+    from feddiv.reports.report import is_drawn, save_results
     from feddiv.runs.start_and_resume import resume_experiment
     from feddiv.runs.warnings_watcher import WarningsWatcher
 
@@ -199,8 +200,25 @@ def resume(
         afterwards=leave_lists,
     )
     if not is_drawn(result):
-        save_picture(result)
+        save_results(result)
     return result
+
+
+def report(
+    *runs: "str | Path | Run",
+    out: str | Path | None = None,
+    figures: str | Path | None = None,
+) -> Path:
+    """Make one HTML page of runs, by their folders, with those they were compared with.
+
+    It needs nothing beside it and asks nothing of the network. Without `out`, the page of one run
+    is `report.html` in its folder, that of several in this one. `figures` names a folder for the
+    same figures as SVG and PDF. Gives the path of the page.
+    """
+    from feddiv.reports.report import save_report
+
+    folders = [each if isinstance(each, str | Path) else each.folder for each in runs]
+    return save_report(folders, out, figures)
 
 
 def _check_federation(experiment: "Experiment", workers: int | None) -> None:

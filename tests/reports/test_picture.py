@@ -4,92 +4,86 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from tests.reports.folders import Shape, made_run
 
-from feddiv.config.reading import load_experiment
-from feddiv.reports.picture import Scores, draw_picture, save_picture
-from feddiv.runs.run import Run
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """Two clients with two right and one wrong label each, and a rival."""
-    experiment = load_experiment("quickstart")
-    rounds = [
-        {"turn": 1, "round": 2, "stage": "warmup", "test_accuracy": 0.4, "mixture": None},
-        {"turn": 2, "round": 3, "stage": "train", "test_accuracy": 0.8, "mixture": None},
-        {"turn": 3, "round": 4, "stage": "train", "test_accuracy": 0.9,
-         "mixture": [-4.0, 4.0, 1.0, 1.0, 2 / 3, 1 / 3]},
-    ]  # fmt: skip
-    assessment = {
-        "client": np.array([0, 0, 0, 1, 1, 1]),
-        "given_label": np.array([0, 1, 2, 0, 1, 2]),
-        "true_label": np.array([0, 1, 0, 0, 1, 0]),
-        "score": np.array([-4.0, -3.0, 4.0, -6.0, -5.0, 2.0]),
-    }
-    summary = {"mean_last10_test_accuracy": 0.7}
-    rival = Run(
-        load_experiment("quickstart", ["method.name=fedavg"]), tmp_path, summary, rounds, {}
-    )
-    return Run(experiment, tmp_path, summary, rounds, assessment, {"fedavg": rival})
+from feddiv.reports.figures import FIGURES, save_figures
+from feddiv.reports.picture import draw_picture, save_picture
+from feddiv.reports.record import RunRecord, read_runs
 
 
-def test_accuracy_of_all_runs_and_the_scores(run):
-    figure = draw_picture(run)
-    accuracy, scores = figure.axes
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> list[RunRecord]:
+    """A run and its rival."""
+    folder = made_run(tmp_path_factory.mktemp("runs") / "a", Shape(rounds=4))
+    made_run(folder / "against" / "fedavg", Shape(rounds=4), "method.name=fedavg", opinion=False)
+    return read_runs([folder])
+
+
+def test_accuracy_of_all_runs_and_the_scores(records):
+    accuracy, scores = draw_picture(records).axes
     lines = {line.get_label().split(",")[0]: line for line in accuracy.get_lines()}
     assert list(lines) == ["fedavg", "feddiv"]
-    assert lines["feddiv"].get_xydata().tolist() == [[2, 0.4], [3, 0.8], [4, 0.9]]
+    rounds = [[1, 0.3], [2, 0.6], [3, 0.7], [4, 0.75]]
+    assert lines["feddiv"].get_xydata() == pytest.approx(np.array(rounds))
     assert lines["feddiv"].get_linewidth() > lines["fedavg"].get_linewidth()
     _, names = scores.get_legend_handles_labels()
-    assert sorted(names) == [
+    assert [name.split(" (")[0] for name in names] == [
         "filter: clean",
         "filter: noisy",
-        "right labels (4)",
-        "wrong labels (2)",
+        "right labels",
+        "wrong labels",
     ]
 
 
-def test_densities_hold_as_many_labels_as_the_histogram(run):
-    scores = draw_picture(run).axes[1]
-    edges = np.histogram_bin_edges(run.assessment["score"], bins=48)
-    total = 0.0
-    for line in scores.get_lines():
-        grid, counts = line.get_xydata().T
-        total += np.trapezoid(counts, grid) / (edges[1] - edges[0])
-    # The range of the scores cuts off both tails: Phi(2) = .977 below, Phi(0) = .5 above.
-    assert total == pytest.approx(6 * (2 / 3 * 0.9772 + 1 / 3 * 0.5), abs=0.05)
-
-
-def test_minmax_scores_are_scaled_at_each_client(run):
-    paper = load_experiment("quickstart", ["method.variant=paper"])
-    scores = Scores.of(replace(run, experiment=paper))
-    assert scores is not None
-    assert scores.values == pytest.approx([0, 1 / 8, 1, 0, 1 / 8, 1])
-
-
-def test_without_true_labels_there_is_one_colour(run):
-    del run.assessment["true_label"]
-    _, names = draw_picture(run).axes[1].get_legend_handles_labels()
+def test_without_true_labels_there_is_one_colour(tmp_path: Path):
+    folder = made_run(tmp_path / "a", Shape(rounds=2, truth=False))
+    _, names = draw_picture(read_runs([folder])).axes[1].get_legend_handles_labels()
     assert "given labels" in names
     assert not [name for name in names if "wrong" in name]
 
 
-def test_without_scores_there_is_one_panel(run):
-    assert len(draw_picture(replace(run, assessment={})).axes) == 1
+def test_without_scores_there_is_one_panel(records):
+    assert len(draw_picture(records[1:]).axes) == 1
 
 
-def test_equal_scores_and_a_single_round(run):
-    run.assessment["score"] = np.zeros(6)
-    assert len(draw_picture(replace(run, rounds=run.rounds[-1:])).axes) == 2
+def test_a_single_round(records):
+    one = replace(records[0], rounds=records[0].rounds[-1:])
+    (line,) = draw_picture([one]).axes[0].get_lines()
+    assert line.get_marker() == "o"  # a line of one point would not show
 
 
-def test_scores_that_differ_by_rounding_only(run):
-    # A model that says the same of every sample: no 48 bins fit between its scores.
-    run.assessment["score"] = np.log(9) + 1e-15 * np.arange(6)
-    assert len(draw_picture(run).axes) == 2
-
-
-def test_the_file_is_an_image(run):
-    with Image.open(save_picture(run)) as image:
+def test_the_file_is_an_image(records):
+    with Image.open(save_picture(records)) as image:
         assert image.format == "PNG"
         assert image.width > image.height > 300
+
+
+@pytest.mark.slow
+def test_figures_for_papers(records, tmp_path: Path):
+    files = save_figures(records, tmp_path / "figures")
+    assert {file.stem for file in files} == set(FIGURES)
+    for file in files:
+        content = file.read_bytes()
+        if file.suffix == ".pdf":
+            assert content.startswith(b"%PDF")
+            assert b"/FontFile2" in content  # TrueType, inside
+            assert b"/Type3" not in content
+        else:
+            wide = 7.0 if file.stem in ("clients", "ranking", "labels") else 3.3
+            assert f'width="{72 * wide:g}pt"'.encode() in content
+    before = {file: file.read_bytes() for file in files}
+    again = save_figures(records, tmp_path / "figures")
+    assert {file: file.read_bytes() for file in again} == before
+
+
+@pytest.mark.slow
+def test_a_name_with_dollars_is_no_formula(records, tmp_path: Path):
+    odd = replace(records[0], label="$\\frac{")
+    assert len(save_figures([odd], tmp_path)) == 2 * len(FIGURES)
+
+
+def test_figures_of_a_run_that_has_little(tmp_path: Path):
+    folder = made_run(tmp_path / "a", Shape(rounds=1), "warmup.iterations=0", "method.name=fedavg",
+                      ended=False, opinion=False)  # fmt: skip
+    made = {file.stem for file in save_figures(read_runs([folder]), tmp_path / "figures")}
+    assert made == {"accuracy", "stability"}

@@ -199,6 +199,35 @@ def _watched(job: "Callable[[Quiet], Run]", *, quiet: bool) -> None:
 
 
 @app.command(
+    epilog=examples(
+        "feddiv report runs/first",
+        "feddiv report runs/first runs/second --out both.html",
+        "feddiv report runs/first --figures figures",
+    )
+)
+def report(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Folders of runs, also unfinished ones.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.html",
+            help="The page; without it, report.html in the run's folder, for several runs in this.",
+        ),
+    ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the figures for papers too, as SVG and PDF."),
+    ] = None,
+) -> None:
+    """Make one HTML page that shows whether a run is good and why; several are overlaid."""
+    typer.echo(f"Report     {feddiv.report(*folders, out=out, figures=figures)}")
+    if figures is not None:
+        typer.echo(f"Figures    {figures}")
+
+
+@app.command(
     epilog=examples("feddiv show quickstart", "feddiv show own data.source=npz data.path=mine.npz")
 )
 def show(what: What = None) -> None:

@@ -15,7 +15,7 @@ from feddiv.runs.curve import LAST, after_warmup, rise
 from feddiv.runs.extension import can_go_on
 from feddiv.runs.results import Results, titled
 from feddiv.runs.run import Run
-from feddiv.runs.run_folder import PICTURE
+from feddiv.runs.run_folder import PICTURE, REPORT
 
 
 def print_summary(run: Run) -> None:
@@ -39,6 +39,7 @@ def print_summary(run: Run) -> None:
     for line in (
         *_rising(run),
         f"Written to {run.folder}",
+        f"Report     {run.folder / REPORT}",
         f"Picture    {run.folder / PICTURE}",
         f"Model      {run.folder / 'model.safetensors'}",
         *_lists(run),

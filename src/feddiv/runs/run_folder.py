@@ -52,7 +52,7 @@ FILES = (
 )
 LARGEST = 1 << 26  # bytes of a JSON file that is read
 LARGEST_JOURNAL = 1 << 32
-PICTURE = "picture.png"  # drawn last of all, by feddiv.reports
+PICTURE, REPORT = "picture.png", "report.html"  # made last of all, by feddiv.reports
 LEFTOVERS = ("draw.npz", "environment.json")  # written before config.toml
 PACKAGES = ("feddiv", "torch", "numpy", "safetensors", "pydantic", "scikit-learn")
 
