@@ -1,13 +1,14 @@
 """How many labels are wrong, how sure that is, and which ones: three answers that agree.
 
-The quality of a label is a p(clean) whose sum can be believed: the method's second opinion where
-it has one (`methods/feddiv/second_opinion.py`), else what it decides by. Then the expected number
-of wrong labels is the sum of 1 - quality, the issues are that many labels, the worst ones, and the
-precision to expect of the k worst is the mean of their 1 - quality.
+A method may have two opinions of a label: the p(clean) that it decides by, and a second one that
+was found in another way (`methods/feddiv/second_opinion.py`). They err in different directions
+where the model is weak or wrong labels follow a pattern, so that the quality of a label is their
+mean. Then the expected number of wrong labels is the sum of 1 - quality, the issues are that many
+labels, the worst ones, and the precision to expect of the k worst is the mean of their 1 - quality.
 
-The filter and the second opinion err in different ways, so that half of the gap between their
-shares is a measure of how far both may be off. With it and with what chance does to labels of
-these qualities, 95 intervals of 100 hold the truth (docs/audit.md has the numbers).
+Half of the gap between the shares that the two opinions find says how far both may be off. With it
+and with what chance does to labels of these qualities, 95 of 100 intervals hold the truth
+(docs/audit.md has the numbers).
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from feddiv.methods.contract import Assessment
 
 SIGMAS = 1.96  # of a normal distribution: 95 %
 LEAST = 0.005  # of the deviation: no share of wrong labels is known better than that
-SURE = 0.95  # expected precision of labels that are almost surely wrong
+SURE = 0.97  # expected precision of labels that are almost surely wrong
 
 
 @dataclass(frozen=True)
@@ -32,15 +33,14 @@ class Estimate:
     high: float | None = None
 
     @classmethod
-    def of(cls, quality: Array, rival: Array | None = None) -> "Estimate":
-        """From qualities [n], and the p(clean) [n] of somebody who judges in another way."""
+    def of(cls, quality: Array, gap: float | None = None) -> "Estimate":
+        """From qualities [n], and how far apart the shares are that two opinions find."""
         if not len(quality):
             return cls(0.0)
         share = float((1 - quality).mean())
-        if rival is None:
+        if gap is None:
             return cls(share)
         chance = float((quality * (1 - quality)).sum()) / len(quality) ** 2
-        gap = float((1 - rival).mean()) - share
         wide = SIGMAS * float(np.sqrt(chance + LEAST**2 + (gap / 2) ** 2))
         return cls(share, max(share - wide, 0.0), min(share + wide, 1.0))
 
@@ -64,7 +64,9 @@ class Judged:
             return None
         if second is None:
             return cls(first, Estimate.of(first), opinion.confidence)
-        return cls(second, Estimate.of(second, first), opinion.confidence)
+        quality = (first + second) / 2
+        gap = float((first - second).mean()) if len(quality) else 0.0
+        return cls(quality, Estimate.of(quality, gap), opinion.confidence)
 
     @cached_property
     def ranking(self) -> Rows:
@@ -92,7 +94,7 @@ class Judged:
 
     @property
     def almost_sure(self) -> int:
-        """How many of the worst are wrong but for one in twenty, at most as many as are issues."""
+        """How many of the worst have the precision SURE, at most as many as are issues."""
         errors = np.cumsum(self.quality[self.ranking[: self.count]])
         held = errors <= (1 - SURE) * np.arange(1, len(errors) + 1)
         return int(np.flatnonzero(held)[-1]) + 1 if held.any() else 0

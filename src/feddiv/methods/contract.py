@@ -167,10 +167,10 @@ class Corrected:
 class Assessment:
     """A method's opinion of one client's given labels; it stays at the client.
 
-    `p_clean` is what the method decides by. `second_opinion` is a p(clean) that was made to be
-    believed, where the method has one: its mean is the share of labels that are right.
-    `confidence` is the probability that the predicted label is right, `held_out` the opinion of
-    the samples that the client keeps out of training.
+    `p_clean` is what the method decides by, `second_opinion` a p(clean) that was found in another
+    way, where the method has one: label audits believe neither more than the other. `confidence` is
+    the probability that the predicted label is right, `held_out` the opinion of the samples that
+    the client keeps out of training.
     """
 
     predicted: npt.NDArray[np.int64]
