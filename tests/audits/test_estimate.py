@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from feddiv.audits.estimate import Estimate, Judged
+from feddiv.audits.estimate import Estimate, Judged, mixed
 from feddiv.methods.contract import Assessment
 
 QUALITY = np.array([0.9, 0.1, 0.8, 0.0, 0.2])  # of 5 labels, 3.0 are expected to be wrong
@@ -26,19 +26,28 @@ def test_the_count_is_what_is_expected_and_the_issues_are_the_worst():
     assert judged.almost_sure == 1  # two would have an expected error of 0.1
 
 
-def test_of_two_opinions_the_mean_counts_and_their_gap_is_the_doubt():
+def test_the_first_opinion_counts_more_where_it_leaves_nothing_in_doubt():
+    sure, torn, second = np.array([1.0, 0.0]), np.full(2, 0.5), np.full(2, 0.6)
+    assert mixed(sure, second) == pytest.approx([0.9 + 0.06, 0.06])
+    assert mixed(torn, second) == pytest.approx([0.55, 0.55], abs=1e-6)
+    # A filter that sees no noise leaves the order to the second opinion.
+    assert np.argsort(mixed(np.ones(3), np.array([0.9, 0.2, 0.5]))).tolist() == [1, 2, 0]
+
+
+def test_the_gap_of_two_opinions_is_the_doubt():
     def judged(first, second):
         opinions = np.full(400, first), np.full(400, second)
         return Judged.of(
             Assessment(np.zeros(400, np.int64), opinions[0], second_opinion=opinions[1])
         )
 
-    sure, apart = judged(0.9, 0.9), judged(0.8, 1.0)
+    sure, apart = judged(0.9, 0.9), judged(0.8, 1.0)  # both of them are ambiguous
     assert sure.estimate.share == pytest.approx(0.1)
-    assert apart.estimate.share == pytest.approx(0.1)
+    assert apart.estimate.share == pytest.approx(0.1, abs=1e-5)
     # Chance: sqrt(0.9 * 0.1 / 400) = 0.015; at least 0.005; half the gap: 0.1.
     assert sure.estimate.high == pytest.approx(0.1 + 1.96 * np.hypot(0.015, 0.005))
-    assert apart.estimate.high == pytest.approx(0.1 + 1.96 * np.sqrt(0.015**2 + 0.005**2 + 0.1**2))
+    wide = 1.96 * np.sqrt(0.015**2 + 0.005**2 + 0.1**2)
+    assert apart.estimate.high == pytest.approx(0.1 + wide, abs=1e-4)
     assert apart.estimate.low == 0.0
 
 

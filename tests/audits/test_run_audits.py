@@ -210,3 +210,23 @@ def test_what_cannot_be_audited_is_one_line(arguments, said, tmp_path, monkeypat
     assert told.count("\n") == 1
     assert said in told
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_without_training_finds_a_filter_for_a_model_that_is_there(finished, tmp_path):
+    """The variant feddiv-audit: what sites on Flower with one classifier run."""
+    weights = finished.folder / "model.safetensors"
+    settings = {
+        **SETTINGS,
+        "method.name": "feddiv-audit",
+        "model.weights": str(weights),
+        "rounds": 1,
+        "warmup.iterations": 0,
+        "data.draw": str(finished.folder / "draw.npz"),
+    }
+    run = feddiv.run("quickstart", settings, out=tmp_path / "run", workers=0)
+    before, after = feddiv.load(weights), feddiv.load(run.folder)
+    for name, tensor in before.nets["net"].state_dict().items():
+        assert (after.nets["net"].state_dict()[name] == tensor).all()
+    assert run.summary["bytes_up"] < 3 * 2000  # three clients, a few hundred numbers each
+    for audit, trained in zip(feddiv.audit(run), feddiv.audit(finished), strict=True):
+        assert abs(audit.estimate.share - trained.estimate.share) < 0.06

@@ -1,10 +1,12 @@
 """How many labels are wrong, how sure that is, and which ones: three answers that agree.
 
 A method may have two opinions of a label: the p(clean) that it decides by, and a second one that
-was found in another way (`methods/feddiv/second_opinion.py`). They err in different directions
-where the model is weak or wrong labels follow a pattern, so that the quality of a label is their
-mean. Then the expected number of wrong labels is the sum of 1 - quality, the issues are that many
-labels, the worst ones, and the precision to expect of the k worst is the mean of their 1 - quality.
+was found in another way (`methods/feddiv/second_opinion.py`). Where the model is weak they err in
+different directions, and their mean is better than either. Where the first leaves little in doubt
+it is right, while the second may still find excuses for wrong labels. So the quality of a label is
+a mean of both, in which the first counts the more the less ambiguous it is. Then the expected
+number of wrong labels is the sum of 1 - quality, the issues are that many labels, the worst ones,
+and the precision to expect of the k worst is the mean of their 1 - quality.
 
 Half of the gap between the shares that the two opinions find says how far both may be off. With it
 and with what chance does to labels of these qualities, 95 of 100 intervals hold the truth
@@ -21,6 +23,9 @@ from feddiv.methods.contract import Assessment
 
 SIGMAS = 1.96  # of a normal distribution: 95 %
 LEAST = 0.005  # of the deviation: no share of wrong labels is known better than that
+# Weight of the first opinion: this much at least, this much more where nothing is ambiguous, and
+# how ambiguous it has to be to lose most of that.
+SHARED, EARNED, AMBIGUOUS = 0.5, 0.4, 0.05
 SURE = 0.97  # expected precision of labels that are almost surely wrong
 
 
@@ -45,6 +50,13 @@ class Estimate:
         return cls(share, max(share - wide, 0.0), min(share + wide, 1.0))
 
 
+def mixed(first: Array, second: Array) -> Array:
+    """The mean of two p(clean) [n]; ambiguity is 0 where the first knows, 1 where it does not."""
+    ambiguity = 4 * float((first * (1 - first)).mean()) if len(first) else 0.0
+    weight = SHARED + EARNED * float(np.exp(-ambiguity / AMBIGUOUS))
+    return np.asarray(weight * first + (1 - weight) * second)
+
+
 @dataclass(frozen=True, eq=False)
 class Judged:
     """Qualities [n] of one site's labels, and what follows from them.
@@ -64,7 +76,7 @@ class Judged:
             return None
         if second is None:
             return cls(first, Estimate.of(first), opinion.confidence)
-        quality = (first + second) / 2
+        quality = mixed(first, second)
         gap = float((first - second).mean()) if len(quality) else 0.0
         return cls(quality, Estimate.of(quality, gap), opinion.confidence)
 
