@@ -476,3 +476,16 @@ def test_what_a_server_names_does_nothing_to_a_sites_log(tmp_path, capsys):
     assert "\x1b" not in said
     assert len(said.splitlines()) == 1
     assert len(said) < 2100
+
+
+def test_sites_that_share_a_classifier_audit_without_training(deployment):
+    grid, config = sites_grid(deployment)
+    served(grid, config)
+    weights = deployment / "run" / "model.safetensors"
+    (deployment / "a" / "state" / "labels.csv").unlink()
+    wanted = f"method.name=feddiv-audit rounds=1 warmup.iterations=0 model.weights={weights}"
+    grid, config = sites_grid(deployment, out=str(deployment / "audit"), settings=wanted)
+    run = served(grid, config)
+    assert run.summary["bytes_up"] < 20_000  # a few hundred numbers a site, and held-out counts
+    assert len(audit(deployment, "a")) == 60
+    assert (deployment / "a" / "state" / "labels.html").is_file()
