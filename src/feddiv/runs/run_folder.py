@@ -230,7 +230,7 @@ class RunFolder:
         experiment, dataset = prepared.experiment, prepared.dataset
         card = ModelCard(
             net=experiment.model.name,
-            stem=experiment.model.stem,
+            **experiment.model.architecture,
             input_shape=dataset.input_shape,
             classes=dataset.classes,
             mean=dataset.mean,
