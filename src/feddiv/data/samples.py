@@ -39,7 +39,7 @@ class Samples:
     def plain(self, rows: torch.Tensor | slice) -> torch.Tensor:
         """Normalised inputs of these rows, in memory of their own."""
         if self._vectors is None:
-            return self.transform.plain(self._gathered(rows))
+            return self.transform.plain(self.stored(rows))
         if isinstance(rows, slice):
             return self._vectors[rows].clone()
         return self._vectors.index_select(0, rows.to(self._vectors.device))
@@ -48,16 +48,17 @@ class Samples:
         """Randomly augmented, normalised inputs of these rows."""
         if not self.transform.draws_for(self.inputs):
             return self.plain(rows)
-        return self.transform.augmented(self._gathered(rows), generator)
+        return self.transform.augmented(self.stored(rows), generator)
 
     @cached_property
     def _vectors(self) -> torch.Tensor | None:
         """All vectors as a net eats them, made once: every epoch and every pass uses them again."""
         if self.inputs.dim() != 2 or len(self) * self.inputs.shape[1] > MOST_AT_ONCE:
             return None
-        return self.transform.plain(self._gathered(slice(None)))
+        return self.transform.plain(self.stored(slice(None)))
 
-    def _gathered(self, rows: torch.Tensor | slice) -> torch.Tensor:
+    def stored(self, rows: torch.Tensor | slice) -> torch.Tensor:
+        """These rows as the source has them."""
         return self.inputs.index_select(0, self.index[rows]).to(self.device)
 
     @property

@@ -23,6 +23,7 @@ from feddiv.federation.client_memory import CHECKSUM, plain_name
 from feddiv.federation.federation import Federation
 from feddiv.runs.loop import Cut
 from feddiv.runs.replies import Tally
+from feddiv.runs.standardise import Standard
 
 HEADER = "feddiv-checkpoint"
 VERSION = 2
@@ -69,8 +70,9 @@ class Checkpoints:
         """Save a cut, then forget all but the last ones."""
         tree, tensors = dismantle(cut.state, "server")
         accounts, rows = dismantle(cut.accounts, "accounts")
+        standard, numbers = dismantle(cut.standard, "standard")
         clients = {f"clients/{name}": tensor for name, tensor in federation.save().items()}
-        tensors |= rows | clients
+        tensors |= rows | numbers | clients
         files = sorted({*federation.files(), *self.kept(cut.state)})
         content = {
             "version": VERSION,
@@ -83,6 +85,7 @@ class Checkpoints:
             "accounts": accounts,
             "norms": list(cut.norms),
             "barred": dismantle(cut.barred)[0],
+            "standard": standard,
             "standing": dismantle(standing)[0],
             "files": files,
         }
@@ -183,6 +186,7 @@ class Checkpoints:
             assemble(Accounts | None, content.get("accounts"), tensors),
             tuple(content.get("norms", ())),
             assemble(dict[int, int], content.get("barred", {"items": []}), {}),
+            assemble(Standard | None, content.get("standard"), tensors),
         )
         prefix = "clients/"
         clients = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

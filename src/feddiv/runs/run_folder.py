@@ -227,7 +227,7 @@ class RunFolder:
 
     def save_model(self, name: str, weights: Weights, prepared: "Prepared") -> None:
         """Write a model that can be used without the run."""
-        experiment, dataset = prepared.experiment, prepared.dataset
+        experiment, dataset = prepared.experiment, prepared.workspace.dataset
         card = ModelCard(
             net=experiment.model.name,
             **experiment.model.architecture,
