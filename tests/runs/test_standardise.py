@@ -10,13 +10,14 @@ import pytest
 import feddiv
 from feddiv.config.sections import RobustOptions
 from feddiv.core.errors import UserError
-from feddiv.core.files import load_tensors
+from feddiv.core.files import Unreadable, load_tensors
 from feddiv.core.randomness import Streams
 from feddiv.defence.defence import Defence
 from feddiv.federation.in_process import InProcess
 from feddiv.methods.contract import Reply
+from feddiv.runs.checkpoint_check import _check_standard
 from feddiv.runs.prepare import prepare
-from feddiv.runs.standardise import agreed_standard, plausible
+from feddiv.runs.standardise import Standard, agreed_standard, plausible
 
 FEATURES = 6
 SETTINGS: dict[str, Any] = {
@@ -190,6 +191,36 @@ def test_a_run_that_goes_on_knows_them(vectors: Path, tmp_path: Path) -> None:
     assert [(line["stage"], line["turn"], line["client"]) for line in asked] == [
         ("hello", 0, client) for client in range(5)
     ]
+
+
+def test_a_checkpoint_has_to_have_it(vectors: Path) -> None:
+    def check(standard: Standard | None, **changes: Any) -> None:
+        _check_standard(
+            standard, prepare(feddiv.load_experiment(None, settings(vectors, **changes)))
+        )
+
+    zeros, ones = np.zeros(FEATURES), np.ones(FEATURES)
+    check(Standard(zeros, ones, 1, 0))
+    check(None, data__standardise="source")
+    for bad in (
+        None,
+        Standard(zeros, zeros, 1, 0),
+        Standard(zeros[1:], ones[1:], 1, 0),
+        Standard(zeros * np.nan, ones, 1, 0),
+        Standard(zeros, ones, -1, 0),
+    ):
+        with pytest.raises(Unreadable):
+            check(bad)
+    with pytest.raises(Unreadable):
+        check(Standard(zeros, ones, 1, 0), data__standardise="source")
+
+
+def test_a_robust_filter_has_something_to_do_then(vectors: Path) -> None:
+    for standardise, lines in (("clients", 0), ("source", 1)):
+        notes: list[str] = []
+        changes = {"robust__filter": "median", "data__standardise": standardise}
+        feddiv.load_experiment(None, settings(vectors, **changes), note=notes.append)
+        assert len(notes) == lines
 
 
 def test_what_it_is_not_for(vectors: Path, tmp_path: Path) -> None:
