@@ -87,6 +87,8 @@ class DataOptions(Options):
         | None,
         ListedNumbers,
     ] = None
+    # Feature vectors by what the source says, or by sums that the clients tell.
+    standardise: Literal["source", "clients"] = "source"
     # For normalisation: one number, or one for each channel or feature.
     mean: Annotated[Annotated[tuple[float, ...], Field(strict=False)] | None, ListedNumbers] = None
     # For normalisation, like mean.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +13,8 @@ import torch
 from feddiv.data.dataset import Dataset
 from feddiv.data.draw.draw import Draw
 from feddiv.data.transform import Transform
+
+MOST_AT_ONCE: Final = 1 << 24  # numbers of a client's vectors that are kept normalised: 64 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,14 +37,28 @@ class Samples:
         return len(self.index)
 
     def plain(self, rows: torch.Tensor | slice) -> torch.Tensor:
-        """Normalised inputs of these rows."""
-        return self.transform.plain(self._gathered(rows))
+        """Normalised inputs of these rows, in memory of their own."""
+        if self._vectors is None:
+            return self.transform.plain(self.stored(rows))
+        if isinstance(rows, slice):
+            return self._vectors[rows].clone()
+        return self._vectors.index_select(0, rows.to(self._vectors.device))
 
     def augmented(self, rows: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """Randomly augmented, normalised inputs of these rows."""
-        return self.transform.augmented(self._gathered(rows), generator)
+        if not self.transform.draws_for(self.inputs):
+            return self.plain(rows)
+        return self.transform.augmented(self.stored(rows), generator)
 
-    def _gathered(self, rows: torch.Tensor | slice) -> torch.Tensor:
+    @cached_property
+    def _vectors(self) -> torch.Tensor | None:
+        """All vectors as a net eats them, made once: every epoch and every pass uses them again."""
+        if self.inputs.dim() != 2 or len(self) * self.inputs.shape[1] > MOST_AT_ONCE:
+            return None
+        return self.transform.plain(self.stored(slice(None)))
+
+    def stored(self, rows: torch.Tensor | slice) -> torch.Tensor:
+        """These rows as the source has them."""
         return self.inputs.index_select(0, self.index[rows]).to(self.device)
 
     @property

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-from feddiv.nets.net_options import Stem
+from feddiv.nets.net_options import FOR_SOME, ModelOptions, Norm, Stem
 
 LARGEST_INPUT: Final = 1 << 24  # numbers of one sample
 
@@ -24,6 +24,10 @@ class ModelCard:
     std: tuple[float, ...]
     method: dict[str, Any]
     stem: Stem | None = None
+    hidden: int | None = None  # this and the next three of an MLP, None as usual for it
+    layers: int | None = None
+    dropout: float | None = None
+    norm: Norm | None = None
     as_they_are: bool = False  # samples are what the net eats already
     columns: tuple[str, ...] = ()
 
@@ -40,6 +44,11 @@ class ModelCard:
             raise ValueError("mean and std are no numbers")
         if not isinstance(self.method, dict) or not isinstance(self.method.get("name"), str):
             raise ValueError("method has no name")
+
+    @property
+    def model(self) -> ModelOptions:
+        """How its net is built."""
+        return ModelOptions(name=self.net, **{key: getattr(self, key) for key in FOR_SOME})
 
     @property
     def _scaling(self) -> tuple[float, ...]:
