@@ -58,7 +58,7 @@ Allow = Annotated[
         show_default=False,
     ),
 ]
-KINDS = ("methods", "datasets", "partitions", "noise", "models", "presets")
+KINDS = ("methods", "datasets", "partitions", "noise", "models", "encoders", "presets")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -252,6 +252,14 @@ def predict(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE.csv", help="Where to write; without it, stdout.")
     ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.onnx",
+            help="Where the encoder is now, of a model that was trained on features.",
+            show_default=False,
+        ),
+    ] = None,
     allow: Allow = None,
 ) -> None:
     """Use a trained model: sample, predicted_label and confidence as CSV."""
@@ -260,4 +268,5 @@ def predict(
     paths = [at_home(path) for path in (*(data or ()), *(more or ()))]
     if not paths:
         raise UserError("--data is missing: name images, a folder of images, a table or an array")
-    write_predictions(feddiv.load(model, allow=allow or ()), paths, out, _say)
+    loaded = feddiv.load(model, allow=allow or (), encoder=encoder)
+    write_predictions(loaded, paths, out, _say)

@@ -104,7 +104,8 @@ class OwnData:
         images = {"size": data.size, "channels": data.channels} if data.features is None else {}
         takes = SOURCES[source].takes
         given = {key: value for key, value in images.items() if key in takes}
-        return DataOptions(source=source, path=self.path, **given)  # type: ignore[arg-type]
+        own = DataOptions(source=source, path=self.path, **given)  # type: ignore[arg-type]
+        return own.encoded_by(data.encoding)
 
 
 @dataclass(frozen=True)

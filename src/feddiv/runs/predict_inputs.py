@@ -67,7 +67,7 @@ def _read(path: Path, card: ModelCard, skipped: Skipped) -> Iterator[Chunk]:
         yield _array(path)
     elif path.suffix.lower() in TABLES and not path.is_dir():
         yield from _table(read_table(path, f"--data {path}"), card, skipped)
-    elif not card.takes_images or card.input_shape[0] not in MODES:
+    elif not card.takes_images or card.sample_shape[-1] not in MODES:
         raise UserError(
             f"--data {path}: this model takes samples of shape {card.input_shape}, not images; "
             "give a table (.csv, .parquet), an .npz file with an array 'x', or an .npy file"
@@ -105,7 +105,7 @@ def _table(table: Table, card: ModelCard, skipped: Skipped) -> Iterator[Chunk]:
 def _images(
     named: Sequence[tuple[str, Path]], card: ModelCard, skipped: Skipped
 ) -> Iterator[tuple[str, Pixels]]:
-    channels, height, width = card.input_shape
+    height, width, channels = card.sample_shape
     for name, file in named:
         try:
             image = pixels(file, height, width, channels)

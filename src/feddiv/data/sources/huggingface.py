@@ -53,6 +53,10 @@ class HubImages:
         yield f"{self.table._fingerprint}/{self.column}".encode()
         yield self.rows.tobytes()
 
+    def identity(self, row: int) -> bytes:
+        """The same of one row."""
+        return f"{self.table._fingerprint}/{self.column}/{self.rows[row]}".encode()
+
 
 def load(options: DataOptions) -> ImageListing:
     """The train split and the test split, or where there is none a fifth of the first."""

@@ -13,7 +13,9 @@ from feddiv.core.errors import UserError
 from feddiv.data.classes import in_these_classes
 from feddiv.data.data_options import DataOptions
 from feddiv.data.dataset import Dataset, Split
+from feddiv.data.encoding.to_dataset import check_encoding
 from feddiv.data.transform import AsTheyAre, Augment
+from feddiv.encoders.registry import make_encoder
 
 TAKES: Final = frozenset(
     {"path", "classes", "size", "channels", "features", "shape", "mean", "std"}
@@ -33,6 +35,8 @@ def described(options: DataOptions) -> Dataset:
     ):
         given = None if classes is None else list(classes)
         raise UserError(f"data.classes={given}: name the classes, two at least and each once")
+    if options.encoder is not None:
+        return _encoded(options, classes)
     if sum(each is not None for each in (options.size, options.features, options.shape)) != 1:
         raise UserError(
             f"data.size={options.size}, data.features={options.features} and data.shape="
@@ -58,6 +62,36 @@ def described(options: DataOptions) -> Dataset:
         std=_numbers("std", options.std, usual[1], width),
         augment=options.augment or Augment(),
         truth=None,
+    )
+
+
+def _encoded(options: DataOptions, classes: tuple[str, ...]) -> Dataset:
+    """Sites turn their own images into feature vectors of one encoder, whose weights are named."""
+    for key in ("features", "shape"):
+        if getattr(options, key) is not None:
+            raise UserError(
+                f"data.{key}={getattr(options, key)}: with data.encoder samples are its feature "
+                f"vectors; leave data.{key} out"
+            )
+    encoder = make_encoder(check_encoding(options, "images"), options.size)
+    side = options.size or encoder.choice.size
+    assert side is not None
+    nothing = Split(
+        torch.empty((0, encoder.width), dtype=torch.float16),
+        torch.empty(0, dtype=torch.int64),
+        places=torch.empty((0, encoder.choice.views), dtype=torch.int64),
+    )
+    return Dataset(
+        name="sites",
+        classes=classes,
+        train=nothing,
+        test=nothing,
+        mean=_numbers("mean", options.mean, VECTORS[0], encoder.width),
+        std=_numbers("std", options.std, VECTORS[1], encoder.width),
+        augment=Augment(),
+        truth=None,
+        encoder=encoder.choice,
+        image_shape=(side, side, options.channels),
     )
 
 
@@ -103,7 +137,7 @@ def load(options: DataOptions) -> Dataset:
 
     folder = DataOptions(
         source="folder", path=options.path, size=options.size, channels=options.channels
-    )
+    ).encoded_by(dataset.encoder)
     if options.features is not None:
         raise UserError(
             f"data.path={options.path}: vectors are not read from folders; "
