@@ -11,6 +11,7 @@ from feddiv.core.arrays import Weights
 from feddiv.core.errors import Diverged, TooFew, UserError
 from feddiv.core.randomness import Streams
 from feddiv.defence.defence import Defence
+from feddiv.defence.directions import Directions
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.federation import Federation
 from feddiv.methods.contract import Facts, Method, Moment
@@ -54,8 +55,7 @@ class Cut:
     norms: tuple[float, ...] = ()  # of the last updates, by which single ones are judged
     # Up to which turn clients are not asked whose update was that of no honest one.
     barred: Mapping[int, int] = field(default_factory=dict)
-    # How far each client's updates have pointed where the others' did, with robust.weights=aligned.
-    agreement: Mapping[int, float] = field(default_factory=dict)
+    directions: Directions = field(default_factory=Directions)  # of updates: robust.weights=aligned
 
 
 class Loop:
@@ -225,7 +225,7 @@ class Loop:
             lambda line: self._note(turn, line),
             turn.number,
         )
-        before = ServerPart(cut.state, cut.accounts, cut.norms, cut.barred, cut.agreement)
+        before = ServerPart(cut.state, cut.accounts, cut.norms, cut.barred, cut.directions)
         try:
             after, replies = exchanger.make(exchange, before, rng)
             tally = replies.tally
@@ -244,7 +244,7 @@ class Loop:
             accounts=after.accounts,
             norms=after.norms,
             barred=after.barred,
-            agreement=after.agreement,
+            directions=after.directions,
         )
         if cut_here:
             self.on_cut(self.cut)
