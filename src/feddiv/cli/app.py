@@ -244,8 +244,8 @@ def predict(
     data: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Images, a folder of images, a table (.csv, .parquet) as it was trained on, "
-            "an .npz file (array x) or an .npy file; may be given more than once.",
+            help="Images or texts, a folder of them, a table (.csv, .parquet) as it was trained "
+            "on, an .npz file (array x) or an .npy file; may be given more than once.",
             show_default=False,
         ),
     ] = None,
@@ -267,6 +267,8 @@ def predict(
 
     paths = [at_home(path) for path in (*(data or ()), *(more or ()))]
     if not paths:
-        raise UserError("--data is missing: name images, a folder of images, a table or an array")
+        raise UserError(
+            "--data is missing: name images or texts, a folder of them, a table or an array"
+        )
     loaded = feddiv.load(model, allow=allow or (), encoder=encoder)
     write_predictions(loaded, paths, out, _say)

@@ -31,6 +31,7 @@ class Columns(Options):
     """
 
     image: str | None = None  # path of the image, from the table on
+    text: str | None = None  # the text itself, for data.encoder
     label: str | None = None  # the given label
     client: str | None = None  # who holds the sample
     split: str | None = None  # train or test
@@ -41,6 +42,7 @@ class Columns(Options):
 # Of columns that nobody named, the first that is there.
 USUAL_COLUMNS: Final = {
     "image": ("image", "path", "file", "file_name", "filename"),
+    "text": ("text",),
     "label": ("label",),
     "client": ("client",),
     "split": ("split",),

@@ -83,7 +83,8 @@ class Dataset:
     Where samples are feature vectors that an encoder made, `encoder` is which, everything about it
     filled in, `image_shape` the (height, width, channels) of the images that it was given, and
     `originals` are these samples themselves, read when somebody asks; None where they are mixed
-    with others.
+    with others. A source of texts gives originals alone: inputs are [N,0] until an encoder has made
+    vectors.
     """
 
     name: str
@@ -119,6 +120,11 @@ class Dataset:
             return shape
         height, width = self.window or shape[:2]
         return (shape[2], height, width)
+
+    @property
+    def only_texts(self) -> bool:
+        """Whether samples are texts that no encoder has made vectors of yet."""
+        return self.originals is not None and self.encoder is None
 
     @property
     def transform(self) -> Transform:
@@ -159,6 +165,11 @@ class Dataset:
     def tested_on(self, test: Split) -> Dataset:
         """The same data with other test samples."""
         return replace(self, test=test)
+
+    def text(self, row: int) -> str | None:
+        """A training sample as a text; None where samples are none."""
+        found = None if self.originals is None else self.originals.train.shown(row)
+        return found if isinstance(found, str) else None
 
     def picture(self, row: int) -> npt.NDArray[np.uint8] | None:
         """A training sample as an image, uint8 [H,W,C]; None where samples are none."""

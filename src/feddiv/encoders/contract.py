@@ -53,13 +53,15 @@ class Encoder(ABC):
     `choice` is complete: what was None is filled in, as far as it means something to this encoder,
     and `sha256` is that of its weights (of all that is learned, for one without weights of what
     defines it). `width` is D. `batch` is how many samples are encoded together: as many as are fast
-    and small (the process shall stay below some 300 MB).
+    and small (the process shall stay below some 300 MB). `usual_scale` is mean and std of a
+    feature, for sites whose samples nobody has seen together.
     """
 
     kind: ClassVar[Kind]
     choice: EncoderChoice
     width: int
     batch: int = 32
+    usual_scale: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     @abstractmethod
     def encode(self, samples: Any) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""An encoder in an ONNX file (DINOv2, CLIP, …), run by onnxruntime."""
+"""An encoder in an ONNX file (DINOv2, CLIP, sentence encoders, …), run by onnxruntime."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import torch
 
-from feddiv.core.errors import UserError, in_one_line
+from feddiv.core.errors import UserError
 from feddiv.core.weights import weights_content
 from feddiv.encoders.choice import EncoderChoice
 from feddiv.encoders.contract import Encoder
@@ -23,8 +23,8 @@ from feddiv.encoders.images import (
     completed,
     usual_size,
 )
-
-SEVERE: Final = 4  # of what onnxruntime says, only fatal errors: others come as exceptions
+from feddiv.encoders.onnx_session import OnnxGraph
+from feddiv.encoders.onnx_text import of_texts
 
 
 class OnnxEncoder(ImageEncoder):
@@ -33,25 +33,14 @@ class OnnxEncoder(ImageEncoder):
     A graph that takes a fixed number of images gets as many.
     """
 
-    def __init__(self, choice: EncoderChoice, content: bytes, session: Any) -> None:
+    def __init__(self, choice: EncoderChoice, graph: OnnxGraph) -> None:
         super().__init__(choice)
-        self._content, self._session = content, session
-        (self._input,) = (each.name for each in session.get_inputs())
-        fixed = session.get_inputs()[0].shape[0]
+        self._graph = graph
+        (self._input,) = (each.name for each in graph.inputs)
+        fixed = graph.inputs[0].shape[0]
         self._count = fixed if isinstance(fixed, int) else None
         self.batch = self._count or self.batch
-        self._output = _output(session, choice)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """A session stays in its process."""
-        return {**self.__dict__, "_session": None}
-
-    @property
-    def session(self) -> Any:
-        """That of this process."""
-        if self._session is None:
-            self._session = _session(self._content, self.choice.name)
-        return self._session
+        self._output = _output(graph.session, choice)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """The output of the graph."""
@@ -63,16 +52,20 @@ class OnnxEncoder(ImageEncoder):
         return torch.from_numpy(np.concatenate(found)[: len(inputs) - missing])
 
     def _run(self, inputs: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        (output,) = self.session.run([self._output], {self._input: inputs})
+        (output,) = self._graph.session.run([self._output], {self._input: inputs})
         return np.asarray(output)
 
 
 def make(choice: EncoderChoice, side: int | None) -> Encoder:
-    """The encoder in this file; what it does not say about its images, the choice has to."""
-    content = weights_content(Path(choice.name), "data.encoder")
-    session = _session(content, choice.name)
-    size = _image_side(session, choice)
-    said = session.get_modelmeta().custom_metadata_map
+    """The encoder in this file; what it does not say about its images, the choice has to.
+
+    One whose inputs are tokens is for texts.
+    """
+    graph = OnnxGraph(weights_content(Path(choice.name), "data.encoder"), choice.name)
+    if graph.takes_tokens:
+        return of_texts(choice, graph)
+    size = _image_side(graph.session, choice)
+    said = graph.session.get_modelmeta().custom_metadata_map
     noted = _numbers(said, "size", choice)
     if choice.size is not None and size not in (None, choice.size):
         raise UserError(
@@ -85,38 +78,18 @@ def make(choice: EncoderChoice, side: int | None) -> Encoder:
     )
     if mean is None or std is None:
         raise UserError(
-            f"data.encoder={choice.name}: does not say what its images are normalised with; set "
-            f"data.encoder_mean and data.encoder_std (ImageNet's are {_listed(IMAGENET_MEAN)} and "
-            f"{_listed(IMAGENET_STD)})"
+            f"data.encoder={choice.name}: takes images and does not say what they are normalised "
+            "with; set data.encoder_mean and data.encoder_std (ImageNet's are "
+            f"{_listed(IMAGENET_MEAN)} and {_listed(IMAGENET_STD)})"
         )
     full = completed(
         choice,
-        sha256=hashlib.sha256(content).hexdigest(),
+        sha256=hashlib.sha256(graph.content).hexdigest(),
         size=size or (int(noted[0]) if noted else usual_size(side)),
         mean=mean,
         std=std,
     )
-    return OnnxEncoder(full, content, session)
-
-
-def _session(content: bytes, name: str) -> Any:
-    """From the bytes whose hash is known: nothing else is read, so a graph has to be whole."""
-    try:
-        import onnxruntime
-    except ImportError:
-        raise UserError(
-            f"data.encoder={name} needs onnxruntime; install feddiv[encoders]"
-        ) from None
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1  # the same bits everywhere
-    options.log_severity_level = SEVERE
-    try:
-        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except Exception as problem:
-        raise UserError(
-            f"data.encoder={name}: cannot be loaded as ONNX with all its weights in the one file "
-            f"({in_one_line(problem)[:200]})"
-        ) from None
+    return OnnxEncoder(full, graph)
 
 
 def _image_side(session: Any, choice: EncoderChoice) -> int | None:

@@ -24,7 +24,7 @@ from feddiv.core.spreadsheets import cell
 from feddiv.core.terminal import LINE, shown
 from feddiv.data.classes import UnknownClass
 from feddiv.data.noise.own_noise import import_paths
-from feddiv.encoders.registry import ENCODERS
+from feddiv.encoders.registry import ENCODERS, OtherWeights
 from feddiv.federation.client_memory import MemoryRecords
 from feddiv.federation.private_visit import Protection
 from feddiv.federation.reply_check import Refused
@@ -154,6 +154,8 @@ class Site:
                 "has a class that is none of the run's: its log names it; the run's are "
                 f"{', '.join(problem.classes)}"
             ) from None
+        except OtherWeights:  # nothing of the site's own is in it
+            raise
         except UserError as problem:
             say(str(problem))
             raise UserError("its data cannot be used: its log says why") from None

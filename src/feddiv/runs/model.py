@@ -26,6 +26,7 @@ from feddiv.methods.registry import method_class
 from feddiv.nets.build import build_net, check_shapes
 from feddiv.runs.model_card import ModelCard
 from feddiv.runs.predict_samples import Inputs, as_array
+from feddiv.runs.predict_texts import given_texts
 
 
 def save_weights(path: Path, weights: Weights, card: ModelCard) -> None:
@@ -61,8 +62,9 @@ class TrainedModel:
     converted as for training; or arrays as the data source has them, uint8 images [N, H, W, C] or
     float feature vectors [N, D]; or a data frame with the columns of the table that it was trained
     on. Normalisation is part of the model, and so is the encoder of one that was trained on an
-    encoder's features: it takes images, or vectors that the encoder has made. Where the clients
-    brought what their net eats, give that: float [N, ...]. One sample gives a result of length 1.
+    encoder's features: it takes images, or texts (a text, a list of them, paths of .txt files), or
+    vectors that the encoder has made. Where the clients brought what their net eats, give that:
+    float [N, ...]. One sample gives a result of length 1.
     """
 
     def __init__(
@@ -76,7 +78,13 @@ class TrainedModel:
         self._encoder: Encoder | None = None
 
     def encoded_by(self, encoder: Encoder) -> None:
-        """Images go through this encoder from now on."""
+        """Images, or texts, go through this encoder from now on."""
+        kind = "texts" if self.card.takes_texts else "images"
+        if encoder.kind != kind:
+            raise UserError(
+                f"data.encoder={encoder.choice.name} encodes {encoder.kind}, and the model takes "
+                f"{kind}"
+            )
         if (encoder.width,) != self.card.input_shape:
             raise UserError(
                 f"data.encoder={encoder.choice.name}: gives {encoder.width} features, and the "
@@ -87,13 +95,20 @@ class TrainedModel:
     @torch.no_grad()
     def predict_proba(self, inputs: Inputs) -> npt.NDArray[np.float64]:
         """Class probabilities [N, C]."""
-        samples = torch.from_numpy(self._checked(as_array(inputs, self.card)))
-        chunks = (self._features(chunk) for chunk in torch.split(samples, CHUNK))
+        chunks = (self._features(chunk) for chunk in torch.split(self._samples(inputs), CHUNK))
         outputs = [
             self._method.predict(self.nets, self._transform.plain(chunk)).double().softmax(dim=1)
             for chunk in chunks
         ]
         return torch.cat(outputs).numpy() if outputs else np.zeros((0, len(self.classes)))
+
+    def _samples(self, inputs: Inputs) -> torch.Tensor:
+        """Images or vectors as they are given; texts as what the encoder makes of them."""
+        if self.card.takes_texts and self._encoder is not None:
+            texts = given_texts(inputs, self.card)
+            if texts is not None:
+                return self._encoder.vectors(texts)
+        return torch.from_numpy(self._checked(as_array(inputs, self.card)))
 
     def _features(self, samples: torch.Tensor) -> torch.Tensor:
         """What the encoder makes of images; everything else as it is."""

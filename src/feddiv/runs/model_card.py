@@ -16,8 +16,8 @@ class ModelCard:
 
     `columns` are those of the table that it was trained on, in order: of features, or of paths of
     images. Empty where there was none, and in models of earlier versions. Where the net takes what
-    an encoder makes of images, `encoder` is which, with the sha256 of its weights, and
-    `image_shape` the (height, width, channels) of the images that the encoder takes.
+    an encoder makes of images or texts, `encoder` is which, with the sha256 of its weights, and
+    `image_shape` the (height, width, channels) of the images that the encoder takes, None of texts.
     """
 
     net: str
@@ -94,6 +94,11 @@ class ModelCard:
         """Whether samples are images that files hold."""
         is_image = len(self.input_shape) == 3 and not self.as_they_are
         return is_image or self.image_shape is not None
+
+    @property
+    def takes_texts(self) -> bool:
+        """Whether samples are texts, which an encoder makes vectors of."""
+        return self.encoder is not None and self.image_shape is None
 
     @property
     def sample_shape(self) -> tuple[int, ...]:

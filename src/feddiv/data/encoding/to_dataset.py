@@ -36,10 +36,7 @@ def check_encoding(options: DataOptions, kind: Kind | None) -> EncoderChoice:
             f"{name}: the samples of data.source={options.source} are numbers already; an encoder "
             "is for images and texts"
         )
-    if kind != entry.kind:
-        raise UserError(
-            f"{name} encodes {entry.kind}; the samples of data.source={options.source} are {kind}"
-        )
+    _check_kind(entry.kind, kind, options)
     if options.augment is not None and (options.augment.pad or options.augment.flip):
         raise UserError(
             f"data.augment: with {name} samples are feature vectors, which can be neither cropped "
@@ -54,6 +51,15 @@ def check_encoding(options: DataOptions, kind: Kind | None) -> EncoderChoice:
     return choice
 
 
+def _check_kind(encodes: Kind | None, kind: Kind, options: DataOptions) -> None:
+    """None is an encoder whose file has to be read first."""
+    if encodes not in (None, kind):
+        raise UserError(
+            f"data.encoder={options.encoder} encodes {encodes}; the samples of "
+            f"data.source={options.source} are {kind}"
+        )
+
+
 def encoded(data: Dataset | ImageListing, options: DataOptions, watcher: DataWatcher) -> Dataset:
     """The same data as feature vectors of the encoder that the options name."""
     if not isinstance(data, ImageListing) and data.encoder is not None:
@@ -61,10 +67,16 @@ def encoded(data: Dataset | ImageListing, options: DataOptions, watcher: DataWat
     if isinstance(data, ImageListing):
         return _of_files(data, options, watcher)
     images = data.train.inputs.dim() == 4 and data.own is None
-    choice = check_encoding(options, "images" if images else None)
-    height, width, channels = data.train.inputs.shape[1:]
-    encoder = make_encoder(choice, max(height, width))
-    originals = Originals(
+    kind: Kind | None = "texts" if data.only_texts else "images" if images else None
+    choice = check_encoding(options, kind)
+    shape = None
+    if images:
+        height, width, channels = data.train.inputs.shape[1:]
+        shape = (height, width, channels)
+    encoder = make_encoder(choice, None if shape is None else max(shape[:2]))
+    assert kind is not None
+    _check_kind(encoder.kind, kind, options)
+    originals = data.originals or Originals(
         StoredImages.of(data.train.inputs, "training image"),
         StoredImages.of(data.test.inputs, "test image"),
     )
@@ -81,7 +93,7 @@ def encoded(data: Dataset | ImageListing, options: DataOptions, watcher: DataWat
         augment=Augment(),
         window=None,
         encoder=encoder.choice,
-        image_shape=(height, width, channels),
+        image_shape=shape,
         originals=originals,
     )
 
@@ -90,6 +102,7 @@ def _of_files(listing: ImageListing, options: DataOptions, watcher: DataWatcher)
     """Images in files are read in the size that the encoder wants, and kept nowhere."""
     choice = check_encoding(options, "images")
     encoder = make_encoder(choice, options.size)
+    _check_kind(encoder.kind, "images", options)
     side, channels = options.size or encoder.choice.size, listing.channels
     assert side is not None
     originals = Originals(

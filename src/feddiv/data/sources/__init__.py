@@ -27,6 +27,7 @@ from feddiv.data.sources import (
     folder,
     huggingface,
     mnist,
+    newsgroups,
     npz,
     python,
     sites,
@@ -94,15 +95,20 @@ SOURCES: Final[dict[str, Source]] = {
             clothing1m.TAKES,
         ),
         Source(
+            "newsgroups",
+            "20 Newsgroups, 18,821 postings, by date: texts, for data.encoder",
+            newsgroups.load,
+        ),
+        Source(
             "folder",
-            "your own images: a folder for each class, or for each client and class",
+            "your own images or texts: a folder for each class, or for each client and class",
             folder.load,
             folder.TAKES,
             own=True,
         ),
         Source(
             "table",
-            "your own images or feature vectors, listed in a CSV or Parquet file",
+            "your own images, texts or feature vectors, listed in a CSV or Parquet file",
             table.load,
             table.TAKES,
             own=True,
@@ -116,7 +122,7 @@ SOURCES: Final[dict[str, Source]] = {
         ),
         Source(
             "huggingface",
-            "images of a Hugging Face data set, saved to disk or by its id on the hub",
+            "images or texts of a Hugging Face data set, saved to disk or by its id on the hub",
             huggingface.load,
             huggingface.TAKES,
             own=True,
@@ -177,6 +183,11 @@ def load_dataset(
         raise UserError(
             f"data.source={source.name}: {len(data.classes):,} classes, at most {MOST_CLASSES:,} "
             "can be told apart; are the labels labels?"
+        )
+    if isinstance(data, Dataset) and data.only_texts and options.encoder is None:
+        raise UserError(
+            f"data.source={source.name}: these are texts, of which a net needs feature vectors; "
+            "set data.encoder=wordllama"
         )
     watcher = watcher or DataWatcher()
     for note in data.notes:
