@@ -57,6 +57,7 @@ class Keeper:
                 _send(process, signal.SIGKILL if late else signal.SIGTERM)
             told |= others
             time.sleep(_TICK / 2)
+        self._reap()  # the command may have ended since it was last looked for
         return 128 + signal.SIGKILL if self.code is None else self.code
 
     def wait(self) -> bool:
