@@ -115,6 +115,8 @@ class DataOptions(Options):
     encoder_views: int = Field(default=1, ge=1, le=2)
     # sha256 (hex) of the encoder's weights.
     encoder_sha256: str | None = Field(default=None, pattern="^[0-9a-fA-F]{64}$")
+    # Feature vectors by what the source says, or by sums that the clients tell.
+    standardise: Literal["source", "clients"] = "source"
     # For normalisation: one number, or one for each channel or feature.
     mean: Annotated[Annotated[tuple[float, ...], Field(strict=False)] | None, ListedNumbers] = None
     # For normalisation, like mean.

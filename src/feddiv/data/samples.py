@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +13,8 @@ import torch
 from feddiv.data.dataset import Dataset
 from feddiv.data.draw.draw import Draw
 from feddiv.data.transform import Transform
+
+MOST_AT_ONCE: Final = 1 << 24  # numbers of a client's vectors that are kept normalised: 64 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,19 +39,35 @@ class Samples:
         return len(self.index)
 
     def plain(self, rows: torch.Tensor | slice) -> torch.Tensor:
-        """Normalised inputs of these rows."""
-        return self.transform.plain(self._gathered(rows))
+        """Normalised inputs of these rows, in memory of their own."""
+        if self._vectors is None:
+            return self.transform.plain(self.stored(rows))
+        if isinstance(rows, slice):
+            return self._vectors[rows].clone()
+        return self._vectors.index_select(0, rows.to(self._vectors.device))
 
     def augmented(self, rows: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """Randomly augmented, normalised inputs of these rows."""
-        view = None
-        if self.index.dim() == 2 and self.index.shape[1] > 1:
-            view = torch.randint(self.index.shape[1], (len(rows), 1), generator=generator)
-        return self.transform.augmented(self._gathered(rows, view), generator)
+        view = self._view(rows, generator)
+        if view is None and not self.transform.draws_for(self.inputs):
+            return self.plain(rows)
+        return self.transform.augmented(self.stored(rows, view), generator)
 
-    def _gathered(
-        self, rows: torch.Tensor | slice, view: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    def _view(self, rows: torch.Tensor, generator: torch.Generator) -> torch.Tensor | None:
+        """Which view of each row is shown, where there are several."""
+        if self.index.dim() != 2 or self.index.shape[1] == 1:
+            return None
+        return torch.randint(self.index.shape[1], (len(rows), 1), generator=generator)
+
+    @cached_property
+    def _vectors(self) -> torch.Tensor | None:
+        """All vectors as a net eats them, made once: every epoch and every pass uses them again."""
+        if self.inputs.dim() != 2 or len(self) * self.inputs.shape[1] > MOST_AT_ONCE:
+            return None
+        return self.transform.plain(self.stored(slice(None)))
+
+    def stored(self, rows: torch.Tensor | slice, view: torch.Tensor | None = None) -> torch.Tensor:
+        """These rows as the source has them, or these views of them, int64 [n,1]."""
         index = self.index[rows]
         if view is not None:
             index = index.gather(1, view.to(index.device))

@@ -24,6 +24,7 @@ from feddiv.federation.client_memory import CHECKSUM, plain_name
 from feddiv.federation.federation import Federation
 from feddiv.runs.loop import Cut
 from feddiv.runs.replies import Tally
+from feddiv.runs.standardise import Standard
 
 HEADER = "feddiv-checkpoint"
 VERSION = 2
@@ -71,8 +72,9 @@ class Checkpoints:
         tree, tensors = dismantle(cut.state, "server")
         accounts, rows = dismantle(cut.accounts, "accounts")
         directions, cosines = dismantle(cut.directions, "directions")
+        standard, numbers = dismantle(cut.standard, "standard")
         clients = {f"clients/{name}": tensor for name, tensor in federation.save().items()}
-        tensors |= rows | cosines | clients
+        tensors |= rows | cosines | numbers | clients
         files = sorted({*federation.files(), *self.kept(cut.state)})
         content = {
             "version": VERSION,
@@ -86,6 +88,7 @@ class Checkpoints:
             "norms": list(cut.norms),
             "barred": dismantle(cut.barred)[0],
             "directions": directions,
+            "standard": standard,
             "standing": dismantle(standing)[0],
             "files": files,
         }
@@ -189,6 +192,7 @@ class Checkpoints:
             assemble(Directions, content["directions"], tensors)
             if "directions" in content
             else Directions(),
+            assemble(Standard | None, content.get("standard"), tensors),
         )
         prefix = "clients/"
         clients = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

@@ -30,6 +30,7 @@ from feddiv.runs.loop import Cut, turns_of
 from feddiv.runs.prepare import Prepared
 from feddiv.runs.replies import Tally
 from feddiv.runs.run_folder import JOURNALS, journal_lines
+from feddiv.runs.standardise import Standard
 
 COUNTED = (SIZES, UPLOADS)  # accounts of whole numbers, one for each client
 TRIED = 8  # samples that the model is tried on
@@ -43,6 +44,7 @@ def check_content(checkpoint: Checkpoint, prepared: Prepared, path: Path) -> Non
         _check_journals(checkpoint, path)
         _check_memories(checkpoint, prepared, nets)
         _check_accounts(checkpoint.cut.accounts, prepared)
+        _check_standard(checkpoint.cut.standard, prepared)
         _check_state(checkpoint.cut, prepared, nets)
     except (Unreadable, NotATree):
         raise
@@ -168,6 +170,19 @@ def _check_accounts(accounts: object, prepared: Prepared) -> None:
             raise Unreadable(f"has accounts of {str(name)[:40]!r} below zero")
     if prepared.experiment.privacy.filter == "none":
         _check_totals(accounts, prepared)
+
+
+def _check_standard(standard: object, prepared: Prepared) -> None:
+    """What features are standardised by has to be there if clients agreed on it, and only then."""
+    agreed = prepared.experiment.data.standardise == "clients"
+    if standard is None and not agreed:
+        return
+    if not agreed or not isinstance(standard, Standard):
+        raise Unreadable("says nothing that can be read of how features are standardised")
+    if not standard.scaling.fits(prepared.dataset.input_shape):
+        raise Unreadable("has numbers to standardise features by that are none")
+    for number in (standard.bytes_up, standard.bytes_down):
+        _count(number, "bytes of sums")
 
 
 def _check_totals(accounts: Accounts, prepared: Prepared) -> None:
