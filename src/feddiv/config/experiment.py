@@ -208,6 +208,12 @@ def validated(
             f"robust.weights={experiment.robust.weights}: {experiment.method.name} looks at the "
             "models of single clients, and would get their aggregate; allowed: mean, clip"
         )
+    warmup = getattr(experiment.method, "warmup", None)
+    if experiment.robust.holds_models and getattr(warmup, "mode", None) == "hand_over":
+        note(
+            f"robust.weights={experiment.robust.weights}: in a hand-over there is nothing to "
+            "compare a client's model with; method.warmup.mode=average warms up by averages"
+        )
     robust = experiment.robust.filter
     looks = method.takes_centres or sends_totals(method) or experiment.data.standardise == "clients"
     if robust != "sum" and not looks:

@@ -11,6 +11,7 @@ from feddiv.core.arrays import Weights
 from feddiv.core.errors import Diverged, TooFew, UserError
 from feddiv.core.randomness import Streams
 from feddiv.defence.defence import Defence
+from feddiv.defence.directions import Directions
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.federation import Federation
 from feddiv.methods.contract import Facts, Method, Moment
@@ -55,6 +56,7 @@ class Cut:
     norms: tuple[float, ...] = ()  # of the last updates, by which single ones are judged
     # Up to which turn clients are not asked whose update was that of no honest one.
     barred: Mapping[int, int] = field(default_factory=dict)
+    directions: Directions = field(default_factory=Directions)  # of updates: robust.weights=aligned
     standard: Standard | None = None  # what clients standardise their features by
 
 
@@ -174,9 +176,7 @@ class Loop:
         self.consistent = False
         self.federation.mark()  # what `save` writes from now on
         cut = self.cut
-        after = Cut(cut.state, turn.number + 1)
-        after = replace(after, accounts=cut.accounts, norms=cut.norms, barred=cut.barred)
-        self._cut(replace(after, standard=cut.standard))
+        self._cut(replace(cut, turn=turn.number + 1, tallies=(), seconds=0.0, attempt=0))
 
     def _unusable(self, turn: Turn) -> Exception:
         """Why a turn brought nothing; numbers that are not finite mean steps that are too large."""
@@ -244,7 +244,7 @@ class Loop:
             lambda line: self._note(turn, line),
             turn.number,
         )
-        before = ServerPart(cut.state, cut.accounts, cut.norms, cut.barred)
+        before = ServerPart(cut.state, cut.accounts, cut.norms, cut.barred, cut.directions)
         try:
             after, replies = exchanger.make(exchange, before, rng)
             tally = replies.tally
@@ -263,6 +263,7 @@ class Loop:
             accounts=after.accounts,
             norms=after.norms,
             barred=after.barred,
+            directions=after.directions,
         )
         if cut_here:
             self.on_cut(self.cut)
