@@ -85,6 +85,8 @@ STUDIES = {
     "repaired": Study(["quickstart"], REPAIRED, range(3)),
     # Seeds 0 to 4 were looked at while options were chosen.
     "cifar10": Study(["cifar10-laptop"], COMPARED, range(5, 8)),
+    # Options were chosen on seeds 0 to 2.
+    "newsgroups": Study(["newsgroups"], ["FedAvg", "FedDiv (plus)"], range(20, 23)),
 }
 
 

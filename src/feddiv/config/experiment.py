@@ -32,6 +32,7 @@ from feddiv.core.options import Listed, Options
 from feddiv.data import PARTITIONS, DataOptions, NoiseOptions, PartitionOptions
 from feddiv.data.partition import DEALT_TO
 from feddiv.data.sources import find_source
+from feddiv.encoders.registry import find_encoder
 from feddiv.learning.robust import CentreRule
 from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Budget, Method, MethodOptions
@@ -127,7 +128,7 @@ class Experiment(Options):
     def from_anywhere(self) -> "Experiment":
         """The same with absolute paths, so that it means the same in another folder."""
         anchored: Experiment = _absolute(self)
-        return anchored
+        return anchored.model_copy(update={"data": anchored.data.from_anywhere()})
 
     def build_method(self) -> Method[Any, Any]:
         """The method, ready to be asked."""
@@ -190,6 +191,8 @@ def validated(
     except ValidationError as error:
         raise UserError(one_line(error, tree, Experiment)) from None
     find_source(experiment.data.source)
+    if experiment.data.encoder is not None:
+        find_encoder(experiment.data.encoder)
     check_net_name(experiment.model.name)
     experiment = with_private_filter(experiment, note)
     budget, method = experiment.budget, experiment.build_method()

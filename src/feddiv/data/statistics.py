@@ -1,6 +1,6 @@
 """Mean and spread of training data, for normalisation."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import reduce
 
 import numpy as np
@@ -47,12 +47,22 @@ def feature_sums(features: npt.NDArray[np.floating]) -> tuple[Array, Array]:
 
 def feature_statistics(features: npt.NDArray[np.float32]) -> tuple[Numbers, Numbers]:
     """Mean and std per feature of float32 [N,D]."""
-    # A part at a time: numpy would make a float64 copy of them all.
-    parts = [features[start : start + _CHUNK] for start in range(0, len(features), _CHUNK)]
-    mean = _summed(part.sum(axis=0, dtype=np.float64) for part in parts) / len(features)
-    squares = _summed(np.square(part - mean).sum(axis=0) for part in parts)
-    size = np.max([np.abs(part).max(axis=0) for part in parts], axis=0)
-    std = safe_std(np.sqrt(squares / len(features)), size.astype(np.float64))
+    return statistics_of_parts(lambda start, stop: features[start:stop], len(features))
+
+
+def statistics_of_parts(
+    part: Callable[[int, int], npt.NDArray[np.float32]], count: int
+) -> tuple[Numbers, Numbers]:
+    """The same of rows that are read a part at a time, from one row to another."""
+
+    # Not all at once: numpy would make a float64 copy of them.
+    def parts() -> Iterator[npt.NDArray[np.float32]]:
+        return (part(start, min(start + _CHUNK, count)) for start in range(0, count, _CHUNK))
+
+    mean = _summed(each.sum(axis=0, dtype=np.float64) for each in parts()) / count
+    squares = _summed(np.square(each - mean).sum(axis=0) for each in parts())
+    size = np.max([np.abs(each).max(axis=0) for each in parts()], axis=0)
+    std = safe_std(np.sqrt(squares / count), size.astype(np.float64))
     return _numbers(mean), _numbers(std)
 
 

@@ -129,12 +129,14 @@ class Workspace:
     ) -> npt.NDArray[np.float32]:
         """Test logits [N, C], in fixed chunks; of the chunks from `first` up to `last` only."""
         nets = {name: self.load(name, state).eval() for name, state in weights.items()}
-        chunks = torch.split(self.dataset.test.inputs, CHUNK)[first:last]
+        test = self.dataset.test
+        starts = range(0, max(1, len(test)), CHUNK)[first:last]
+        chunks = (test.rows(slice(start, start + CHUNK)) for start in starts)
         outputs = [
             self.method.predict(nets, self.transform.plain(chunk.to(self.device)))
             for chunk in chunks
         ]
-        self.dataset.test.let_go()
+        test.let_go()
         return torch.cat(outputs).float().cpu().numpy()
 
     @torch.no_grad()
@@ -142,7 +144,7 @@ class Workspace:
         """Whether the model's outputs make sense: on a few test samples or, without, on noise."""
         test, shape = self.dataset.test, (FEW, *self.dataset.input_shape)
         if len(test):
-            inputs = self.transform.plain(test.inputs[:FEW].to(self.device))
+            inputs = self.transform.plain(test.rows(slice(FEW)).to(self.device))
         else:
             inputs = torch.randn(shape, generator=Streams(0).torch("probe")).to(self.device)
         nets = {name: self.load(name, state).eval() for name, state in weights.items()}

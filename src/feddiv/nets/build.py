@@ -9,11 +9,12 @@ import torch
 
 from feddiv.core.errors import UserError, in_one_line
 from feddiv.core.import_path import import_from, is_import_path
+from feddiv.core.weights import read_weights
 from feddiv.nets.foreign import ForeignNet, import_net, with_features_and_head
 from feddiv.nets.net import Build, Net, NetBuild, use_channels_last
 from feddiv.nets.net_options import FOR_SOME, NETS, ModelOptions, check_net_name
 from feddiv.nets.resnet import stem_of
-from feddiv.nets.weights import read_weights, start_from, unwrapped
+from feddiv.nets.weights import start_from, unwrapped
 
 
 def find_net(name: str) -> NetBuild:

@@ -12,7 +12,7 @@ from feddiv.core.did_you_mean import did_you_mean
 from feddiv.core.errors import UserError
 from feddiv.core.import_path import is_import_path
 from feddiv.core.options import GivenPath, Options
-from feddiv.nets.weights import weights_sha256
+from feddiv.core.weights import weights_sha256
 
 Stem = Literal["cifar", "imagenet"]
 Norm = Literal["none", "layer", "batch"]

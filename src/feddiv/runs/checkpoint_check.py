@@ -277,7 +277,7 @@ def _check_outputs(
     split = dataset.test if len(dataset.test) else dataset.train
     samples = torch.zeros(2, *dataset.input_shape)
     if len(split):
-        samples = workspace.transform.plain(split.inputs[:TRIED].cpu())
+        samples = workspace.transform.plain(split.rows(slice(TRIED)).cpu())
     for name, state in models:
         net.load_state_dict(state)
         if not net(samples).isfinite().all():

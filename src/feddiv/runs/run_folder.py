@@ -238,6 +238,8 @@ class RunFolder:
             method=experiment.method.model_dump(mode="json"),
             as_they_are=dataset.own is not None,
             columns=dataset.columns,
+            encoder=dataset.encoder,
+            image_shape=dataset.image_shape,
         )
         save_weights(self.path / name, weights, card)
 
