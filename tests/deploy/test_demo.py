@@ -9,7 +9,6 @@ import subprocess
 import sys
 import sysconfig
 import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,8 @@ import pytest
 from PIL import Image
 
 pytest.importorskip("flwr")
+
+from tests.deploy.marked import Marked
 
 from feddiv.core.errors import UserError
 from feddiv.data.texts.texts import Texts
@@ -37,35 +38,17 @@ COMMAND = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
     "from feddiv.cli import main; main()"
 )
-MARK = "FEDDIV_TEST_MARK"
 STOPPED = "feddiv: stopped, the server and the sites too\n"
 
 
-class Marked:
-    """All processes, of any descent, that have this test's mark in their environment."""
-
-    def __init__(self, environment: dict[str, str]) -> None:
-        self.mark, self._environment = uuid.uuid4().hex, environment
-
-    def find(self, *, program: str = "") -> list[int]:
-        found = []
-        for entry in Path("/proc").iterdir():
-            try:
-                if (
-                    entry.name.isdigit()
-                    and f"{MARK}={self.mark}".encode() in (entry / "environ").read_bytes()
-                    and program.encode() in (entry / "cmdline").read_bytes()
-                ):
-                    found.append(int(entry.name))
-            except OSError:
-                continue  # it has just ended
-        return found
+class Demonstrations(Marked):
+    """The command, with a mark of this test."""
 
     def demo(self, folder: Path, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-c", COMMAND, "deploy", "demo", *arguments],
             cwd=folder,
-            env=self._environment | {MARK: self.mark, "PYTHONUNBUFFERED": "1"},
+            env=self.environment | {"PYTHONUNBUFFERED": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -73,11 +56,9 @@ class Marked:
 
 
 @pytest.fixture
-def marked(environment: dict[str, str]) -> Iterator[Marked]:
-    marked = Marked(environment)
-    yield marked
-    for process in marked.find():  # only after a failure of the test
-        os.kill(process, signal.SIGKILL)
+def marked(environment: dict[str, str]) -> Iterator[Demonstrations]:
+    with Demonstrations(environment) as marked:
+        yield marked
 
 
 def follow(process: subprocess.Popen[str], until: str) -> str:

@@ -298,10 +298,7 @@ FORGED: dict[str, tuple[Change, str]] = {
         say(barred={"items": [[1, "long"]]}),
         "says 'long' for clients that are not asked",
     ),
-    "an agreement that is none": (
-        say(agreement={"items": [[1, 7.5]]}),
-        "says '7.5' for an agreement",
-    ),
+    "directions that are none": (say(directions=5), "has directions of updates that are none"),
     "a filter that is no number": (no_filter, "has a state whose .* is not a number"),
     "another shape": (reshape, "has a model 'net' of another net"),
     "another type": (retype, "has a model 'net' of another net"),

@@ -113,6 +113,8 @@ def _unfinished(prepared: Prepared, path: Path) -> LabelAudits:
     method.model_store = ModelFiles(nets)
     with closing(InProcess(prepared.workspace, nets)) as federation:
         federation.restore(checkpoint.clients)
+        if checkpoint.cut.standard is not None:
+            federation.standardise(checkpoint.cut.standard.scaling)
         message = method.assessment(checkpoint.cut.state)
         opinions = dict(federation.assess(message, Streams(experiment.seed)))
     done, turns = checkpoint.cut.turn - 1, prepared.turns

@@ -72,6 +72,26 @@ def init(
 
 
 @deploy.command(
+    context_settings={"ignore_unknown_options": True},
+    epilog=examples("feddiv deploy supernode --superlink fl.example.org:8443"),
+)
+def supernode(
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[OPTION]...", help="Options of flower-supernode."),
+    ] = None,
+    port: Annotated[
+        int, typer.Option(min=1, max=65535, help="A free port, for this machine only.")
+    ] = 9094,
+) -> None:
+    """Run a site's SuperNode, with the app loaded once for all messages; supernode.sh calls it."""
+    needs_flower()
+    from feddiv.deploy.site_keeper import keep_site
+
+    raise typer.Exit(keep_site(arguments or [], port))
+
+
+@deploy.command(
     epilog=examples(
         "feddiv deploy demo",
         "feddiv deploy demo --rounds 4 --proxy",

@@ -218,7 +218,8 @@ def validated(
             "compare a client's model with; method.warmup.mode=average warms up by averages"
         )
     robust = experiment.robust.filter
-    if robust != "sum" and not (method.takes_centres or sends_totals(method)):
+    looks = method.takes_centres or sends_totals(method) or experiment.data.standardise == "clients"
+    if robust != "sum" and not looks:
         note(
             f"robust.filter={robust} changes nothing: {experiment.method.name}, as it is set, has "
             "no filter that clients make together"

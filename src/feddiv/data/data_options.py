@@ -96,6 +96,8 @@ class DataOptions(Options):
         | None,
         ListedNumbers,
     ] = None
+    # Feature vectors by what the source says, or by sums that the clients tell.
+    standardise: Literal["source", "clients"] = "source"
     # A frozen encoder: one of `feddiv list encoders`, FILE.onnx, timm:NAME, package.module:factory.
     encoder: str | None = Field(default=None, min_length=1, max_length=4096)
     # Side in pixels of the images that the encoder sees.

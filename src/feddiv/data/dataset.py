@@ -11,6 +11,7 @@ import torch
 
 from feddiv.data.encoding.material import Originals
 from feddiv.data.sample_names import SampleNames
+from feddiv.data.scaling import Scaling
 from feddiv.data.transform import AsTheyAre, Augment, Transform
 from feddiv.encoders.choice import EncoderChoice
 
@@ -142,6 +143,11 @@ class Dataset:
     def held_by(self, clients: tuple[str, ...], holder: torch.Tensor) -> Dataset:
         """The same data, saying which client each training sample belongs to."""
         return replace(self, clients=clients, holder=holder)
+
+    def scaled_by(self, scaling: Scaling) -> Dataset:
+        """The same vectors, standardised by these numbers."""
+        mean, std = tuple(map(float, scaling.mean)), tuple(map(float, scaling.std))
+        return replace(self, mean=mean, std=std)
 
     def on(self, device: torch.device) -> Dataset:
         """The same data with its tensors on this device."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +13,8 @@ import torch
 from feddiv.data.dataset import Dataset
 from feddiv.data.draw.draw import Draw
 from feddiv.data.transform import Transform
+
+MOST_AT_ONCE: Final = 1 << 24  # numbers of a client's vectors that are kept normalised: 64 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,23 +38,47 @@ class Samples:
     def __len__(self) -> int:
         return len(self.index)
 
+    @property
+    def views(self) -> int:
+        """How many views of each sample there are."""
+        return self.index.shape[1] if self.index.dim() == 2 else 1
+
     def plain(self, rows: torch.Tensor | slice) -> torch.Tensor:
-        """Normalised inputs of these rows."""
-        return self.transform.plain(self._gathered(rows))
+        """Normalised inputs of these rows, in memory of their own."""
+        if self._vectors is None:
+            return self.transform.plain(self.stored(rows))
+        if isinstance(rows, slice):
+            return self._vectors[:: self.views][rows].clone()
+        return self._vectors.index_select(0, rows.to(self._vectors.device) * self.views)
 
     def augmented(self, rows: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """Randomly augmented, normalised inputs of these rows."""
         view = None
-        if self.index.dim() == 2 and self.index.shape[1] > 1:
-            view = torch.randint(self.index.shape[1], (len(rows), 1), generator=generator)
-        return self.transform.augmented(self._gathered(rows, view), generator)
+        if self.views > 1:
+            view = torch.randint(self.views, (len(rows),), generator=generator)
+        if self._vectors is None or self.transform.draws_for(self.inputs):
+            return self.transform.augmented(self.stored(rows, view), generator)
+        if view is None:
+            return self.plain(rows)
+        places = rows.to(view.device) * self.views + view
+        return self._vectors.index_select(0, places.to(self._vectors.device))
 
-    def _gathered(
-        self, rows: torch.Tensor | slice, view: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    @cached_property
+    def _vectors(self) -> torch.Tensor | None:
+        """All vectors as a net eats them, made once: every epoch and every pass uses them again.
+
+        A sample's views stand one after the other.
+        """
+        if self.inputs.dim() != 2 or self.index.numel() * self.inputs.shape[1] > MOST_AT_ONCE:
+            return None
+        stored = self.inputs.index_select(0, self.index.flatten()).to(self.device)
+        return self.transform.plain(stored)
+
+    def stored(self, rows: torch.Tensor | slice, view: torch.Tensor | None = None) -> torch.Tensor:
+        """These rows as the source has them, of several views the first or those named [n]."""
         index = self.index[rows]
         if view is not None:
-            index = index.gather(1, view.to(index.device))
+            index = index.gather(1, view.to(index.device)[:, None])
         if index.dim() == 2:
             index = index[:, 0]
         return self.inputs.index_select(0, index).to(self.device)

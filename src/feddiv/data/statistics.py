@@ -6,6 +6,8 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
+from feddiv.core.arrays import Array
+
 Numbers = tuple[float, ...]
 
 _CHUNK = 4096
@@ -34,7 +36,13 @@ def counted_statistics(counts: npt.NDArray[np.int64]) -> tuple[Numbers, Numbers]
     total = counts.sum(axis=1)
     mean = counts @ values / total
     spread = (counts * (values - mean[:, None]) ** 2).sum(axis=1) / total
-    return _numbers(mean), _safe(np.sqrt(spread), np.ones(len(counts)))
+    return _numbers(mean), _numbers(safe_std(np.sqrt(spread), np.ones(len(counts))))
+
+
+def feature_sums(features: npt.NDArray[np.floating]) -> tuple[Array, Array]:
+    """Sum and sum of squares per feature [D] of vectors [N,D], in float64."""
+    exact = features.astype(np.float64)
+    return exact.sum(axis=0), np.square(exact).sum(axis=0)
 
 
 def feature_statistics(features: npt.NDArray[np.float32]) -> tuple[Numbers, Numbers]:
@@ -54,17 +62,18 @@ def statistics_of_parts(
     mean = _summed(each.sum(axis=0, dtype=np.float64) for each in parts()) / count
     squares = _summed(np.square(each - mean).sum(axis=0) for each in parts())
     size = np.max([np.abs(each).max(axis=0) for each in parts()], axis=0)
-    return _numbers(mean), _safe(np.sqrt(squares / count), size.astype(np.float64))
+    std = safe_std(np.sqrt(squares / count), size.astype(np.float64))
+    return _numbers(mean), _numbers(std)
 
 
-def _summed(parts: Iterator[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+def _summed(parts: Iterator[Array]) -> Array:
     return reduce(np.add, parts)
 
 
-def _safe(std: npt.NDArray[np.float64], size: npt.NDArray[np.float64]) -> Numbers:
+def safe_std(std: Array, size: Array) -> Array:
     """1 where a channel or feature is constant up to rounding: centred, but not blown up."""
-    return _numbers(np.where(std > np.maximum(1e-6 * size, 1e-30), std, 1.0))
+    return np.where(std > np.maximum(1e-6 * size, 1e-30), std, 1.0)
 
 
-def _numbers(values: npt.NDArray[np.float64]) -> Numbers:
+def _numbers(values: Array) -> Numbers:
     return tuple(float(value) for value in values)

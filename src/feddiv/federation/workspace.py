@@ -12,6 +12,7 @@ from feddiv.config.experiment import Experiment
 from feddiv.core.arrays import StateDict, Weights
 from feddiv.core.randomness import Streams
 from feddiv.data import Dataset, Draw, client_samples, held_out_samples
+from feddiv.data.scaling import Scaling
 from feddiv.learning.predict import CHUNK
 from feddiv.methods.common import copy_of
 from feddiv.methods.contract import Client, Method
@@ -39,12 +40,14 @@ class Workspace:
         compiled: bool = False,
         factory: Callable[[], nn.Module] | None = None,
         privacy: PrivacyOptions | None = None,
+        tells_sums: bool = False,
     ) -> None:
         self.device = device or torch.device("cpu")
         self.method, self.draw, self.model = method, draw, model
         self.dataset = dataset.on(self.device)
         self.precision, self.compiled = precision, compiled
         self.privacy = privacy or PrivacyOptions()
+        self.tells_sums = tells_sums  # of features: whether clients are asked for them
         self.transform = dataset.transform
         # A net that the caller brings knows its own shape.
         self._build: Build | None = None if factory is None else lambda shape, classes: factory()
@@ -69,7 +72,13 @@ class Workspace:
             compiled=experiment.compile,
             factory=net,
             privacy=experiment.privacy,
+            tells_sums=experiment.data.standardise == "clients",
         )
+
+    def standardise(self, scaling: Scaling) -> None:
+        """Feature vectors are standardised by this from now on."""
+        self.dataset = self.dataset.scaled_by(scaling)
+        self.transform = self.dataset.transform
 
     def make_model(self, name: str, rng: Streams) -> StateDict:
         """Weights as the net's own initialisers draw them, or those it starts from.

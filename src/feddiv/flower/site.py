@@ -43,6 +43,7 @@ from feddiv.flower.site_ledger import SiteLedger
 from feddiv.flower.site_limits import SiteLimits
 from feddiv.flower.site_privacy import Needed, SitePrivacy
 from feddiv.methods.contract import Assessment, Message, Reply
+from feddiv.methods.feature_sums import KIND as SUMS
 from feddiv.presets import toml_tree
 
 TOKEN = re.compile(r"[0-9a-f]{8,64}")
@@ -111,6 +112,7 @@ class Site:
         if loaded.client != address.client:
             raise UserError(f"is client {loaded.client} and was asked as client {address.client}")
         workspace = Workspace.of(experiment, loaded.dataset, loaded.draw, self.net)
+        _standardise(workspace, task)
         # By client too: nodes that share a folder by mistake must not share a memory.
         kept = self.folder / "runs" / address.run / str(loaded.client)
         memory = SiteMemory(kept, workspace.method.Memory)
@@ -202,6 +204,16 @@ class Site:
                 f"method.name={name}: this site runs no method from a module that it has not "
                 'allowed; allow it by allow-method="package.module:Class" in its node config'
             )
+
+
+def _standardise(workspace: Workspace, task: SiteTask) -> None:
+    """As the clients have agreed, where the run lets them; before that they are asked for sums."""
+    scaling, agreed = task.scaling, workspace.tells_sums and task.kind != SUMS
+    if scaling is None and not agreed:
+        return
+    if scaling is None or not agreed or not scaling.fits(workspace.dataset.input_shape):
+        raise UserError("is not told what the run standardises features by, or something else")
+    workspace.standardise(scaling)
 
 
 def say(line: str) -> None:

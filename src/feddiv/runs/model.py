@@ -23,7 +23,6 @@ from feddiv.learning.predict import CHUNK, predict
 from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Assessment, Budget, Client, Message, Method
 from feddiv.methods.registry import method_class
-from feddiv.nets import ModelOptions
 from feddiv.nets.build import build_net, check_shapes
 from feddiv.runs.model_card import ModelCard
 from feddiv.runs.predict_samples import Inputs, as_array
@@ -212,7 +211,7 @@ def _built(fields: dict[str, Any], tensors: StateDict) -> TrainedModel:
     kind = method_class(card.method["name"])
     method = kind(kind.Options.model_validate(card.method), TrainOptions(), Budget(1, 1.0, 0))
     nets: dict[str, nn.Module] = {}
-    options = ModelOptions(name=card.net, stem=card.stem)
+    options = card.model
     for model, state in sorted(by_model(tensors).items()):
         check_shapes(options, card.input_shape, len(card.classes), state)
         net = build_net(options, card.input_shape, len(card.classes))

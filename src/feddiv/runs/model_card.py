@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from feddiv.encoders.choice import EncoderChoice
-from feddiv.nets.net_options import Stem
+from feddiv.nets.net_options import FOR_SOME, ModelOptions, Norm, Stem
 
 LARGEST_INPUT: Final = 1 << 24  # numbers of one sample
 
@@ -32,6 +32,10 @@ class ModelCard:
     std: tuple[float, ...]
     method: dict[str, Any]
     stem: Stem | None = None
+    hidden: int | None = None  # this and the next three of an MLP, None as usual for it
+    layers: int | None = None
+    dropout: float | None = None
+    norm: Norm | None = None
     as_they_are: bool = False  # samples are what the net eats already
     columns: tuple[str, ...] = ()
     encoder: EncoderChoice | None = None
@@ -91,6 +95,11 @@ class ModelCard:
         for numbers in (encoder.mean, encoder.std):
             if not numbers or not all(type(each) in (int, float) for each in numbers):
                 raise ValueError("encoder's mean and std are no numbers")
+
+    @property
+    def model(self) -> ModelOptions:
+        """How its net is built."""
+        return ModelOptions(name=self.net, **{key: getattr(self, key) for key in FOR_SOME})
 
     @property
     def _scaling(self) -> tuple[float, ...]:

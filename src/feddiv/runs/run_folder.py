@@ -239,10 +239,10 @@ class RunFolder:
         opinion: Mapping[str, npt.NDArray[np.float64]] | None = None,
     ) -> None:
         """Write a model that can be used without the run; `opinion` is what judges labels."""
-        experiment, dataset = prepared.experiment, prepared.dataset
+        experiment, dataset = prepared.experiment, prepared.workspace.dataset
         card = ModelCard(
             net=experiment.model.name,
-            stem=experiment.model.stem,
+            **experiment.model.architecture,
             input_shape=dataset.input_shape,
             classes=dataset.classes,
             mean=dataset.mean,

@@ -18,6 +18,7 @@ from feddiv.data.dataset import Dataset
 from feddiv.data.encoding.to_dataset import encoded
 from feddiv.data.images.listing import ImageListing
 from feddiv.data.images.to_dataset import assembled
+from feddiv.data.scaling import Scaling
 from feddiv.data.sources import (
     cifar10,
     cifar100,
@@ -57,7 +58,15 @@ class Source:
 NOTHING: Final[frozenset[str]] = frozenset()
 # What `load_dataset` does for every source.
 ENCODER: Final = frozenset(key for key in DataOptions.model_fields if key.startswith("encoder"))
-COMMON: Final = ENCODER | {"source", "augment", "images", "subset", "test_images", "draw"}
+COMMON: Final = ENCODER | {
+    "source",
+    "augment",
+    "images",
+    "subset",
+    "test_images",
+    "draw",
+    "standardise",
+}
 
 SOURCES: Final[dict[str, Source]] = {
     source.name: source
@@ -194,8 +203,25 @@ def load_dataset(
         kept = _choose(len(data.test), options.test_images, "test_images", seed_streams)
         data = data.chosen_test(kept)
     if options.encoder is not None:
-        return encoded(data, options, watcher)
-    return assembled(data, watcher) if isinstance(data, ImageListing) else data
+        dataset = encoded(data, options, watcher)
+    else:
+        dataset = assembled(data, watcher) if isinstance(data, ImageListing) else data
+    return _unscaled(dataset, options) if options.standardise == "clients" else dataset
+
+
+def _unscaled(dataset: Dataset, options: DataOptions) -> Dataset:
+    """Vectors as they are stored, until the clients have told their sums."""
+    if len(dataset.input_shape) != 1 or dataset.own is not None:
+        raise UserError(
+            "data.standardise=clients: is for feature vectors of tables, arrays and sites, and a "
+            f"sample here has shape {dataset.input_shape}"
+            + ("" if dataset.own is None else " and is taken as it is")
+        )
+    for key in ("mean", "std"):
+        if getattr(options, key) is not None:
+            raise UserError(f"data.standardise=clients and data.{key} contradict each other")
+    width = dataset.input_shape[0]
+    return dataset.scaled_by(Scaling(np.zeros(width), np.ones(width)))
 
 
 def _without_test(options: DataOptions, source: Source) -> Loaded:
