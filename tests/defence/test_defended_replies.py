@@ -1,6 +1,6 @@
 """What a method gets of replies, some of which lie; numbers can be checked by hand."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 
 from feddiv.config.sections import RobustOptions
 from feddiv.defence.defence import Defence, barred, standing_out
+from feddiv.defence.directions import Directions
 from feddiv.defence.replies import DefendedReplies
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.update_norm import update_norm
@@ -51,7 +52,7 @@ def merged(
     recent: tuple[float, ...] = (),
     sent: Message = SENT,
     largest_site: int | None = None,
-    agreement: Mapping[int, float] | None = None,
+    directions: Directions | None = None,
     **robust: Any,
 ) -> tuple[list[float], list[float]]:
     """The mean of the models, and the sum of the counts, as a method takes them."""
@@ -69,7 +70,7 @@ def merged(
         },
         recent=recent,
         accounts=accounts,
-        agreement=agreement or {},
+        directions=directions or Directions(),
     )
     mean, total = RunningMean(), np.zeros(2)
     for each in defended:
@@ -116,7 +117,9 @@ def test_an_update_that_is_turned_round_does_not_count() -> None:
 def test_of_two_models_nobody_can_say_which_is_turned_round() -> None:
     two = [HONEST[0], reply(1, [-3, -4], [4, 6], 10)]
     assert merged(two, weights="aligned")[0] == pytest.approx([0, 0])
-    assert merged(two, weights="aligned", agreement={0: 0.4, 1: -0.4})[0] == pytest.approx([3, 4])
+    # A third that agreed with the first before decides.
+    before = Directions().met([0, 2], np.full((2, 2), 0.5))
+    assert merged(two, weights="aligned", directions=before)[0] == pytest.approx([3, 4])
 
 
 def test_updates_are_clipped_to_the_median_norm_of_the_exchange() -> None:

@@ -149,7 +149,7 @@ def test_the_scripts_switch_off_what_needs_a_network(made):
 
 def test_a_site_allows_a_method_and_a_net_by_name(made, tmp_path):
     said = tmp_path / "said"
-    for name in ("flower-supernode", "flower-superexec"):
+    for name in ("feddiv", "flower-superexec"):
         (tmp_path / name).write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {said}\n')
         (tmp_path / name).chmod(0o700)
     site = made.site("north")

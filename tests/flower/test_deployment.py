@@ -5,7 +5,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,6 +31,32 @@ pytestmark = [
 
 SITES = ("north", "south")
 LIMITS = Limits()
+APP = b"feddiv.flower.warm_visits"
+# An app whose first visit at a site raises, and whose later ones find out if anything of one before
+# them is still there.
+RAISES = """
+from pathlib import Path
+
+import torch
+from flwr.clientapp import ClientApp
+
+from feddiv.flower import client_app
+
+app = ClientApp()
+ours = client_app()
+
+
+@app.train()
+def train(message, context):
+    if hasattr(torch, "visited"):
+        raise RuntimeError("something is left of the visit before")
+    torch.visited = True
+    told = Path(context.node_config["site-path"]) / "raised"
+    if not told.exists():
+        told.touch()
+        raise RuntimeError("on purpose")
+    return ours(message, context)
+"""
 TRIAL = {**SETTINGS, "clients.count": 2, "rounds": 2, "evaluation.every": 2}
 
 
@@ -81,12 +107,17 @@ class Network:
 
     def run(self, name: str, **settings: object) -> feddiv.Run:
         """The same to its end."""
-        run, out = self.start(name, **settings)
+        run, _ = self.start(name, **settings)
+        return self.finished(name, run)
+
+    def finished(self, name: str, run: Kept) -> feddiv.Run:
+        """Wait for the end of a run that was started."""
         self.processes.wait_until(
             lambda: run.code is not None, LIMITS.round, run, "did not end", ends=run
         )
         self.processes.finish(run)
-        return feddiv.resume(out)  # a run that came to its end is read
+        # A run that came to its end is read.
+        return feddiv.resume(self.deployment.folder / name)
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +152,35 @@ def test_other_methods_give_the_bits_of_the_local_engine(
 ) -> None:
     run = network.run(method, method__name=method)
     assert run.summary["model_hash"] == expected(tmp_path / "local", method__name=method)
+
+
+def test_visits_that_raise_and_a_killed_app_change_no_bits(
+    network: Network, tmp_path: Path
+) -> None:
+    north, south = (app_process(node) for node in network.nodes)  # as the run before left them
+    app = network.deployment.server / "app" / "feddiv_app" / "client_app.py"
+    usual = app.read_text()
+    app.write_text(RAISES)
+    quick = {"method__name": "fedavg", "rounds": 1, "evaluation__every": 1}
+    try:
+        run, _ = network.start("disturbed", **quick)
+        told = [network.deployment.site(site) / "site" / "raised" for site in SITES]
+        meet(lambda: all(each.exists() for each in told), run)
+        meet(lambda: descendants(north), run)
+        visits = descendants(north)
+        os.kill(north, signal.SIGKILL)
+        # Its token, by which whoever has it can answer for the site, is no argument of it.
+        assert b"--token" not in Path(f"/proc/{visits[0]}/cmdline").read_bytes()
+        done = network.finished("disturbed", run)
+    finally:
+        app.write_text(usual)
+    assert done.summary["model_hash"] == expected(tmp_path / "local", **quick)
+    assert app_process(network.nodes[0]) != north
+    assert app_process(network.nodes[1]) == south
+    logs = [node.log.read_text() for node in network.nodes]
+    assert [log.count("RuntimeError: on purpose") > 0 for log in logs] == [True, True]
+    assert [log.count("exit code 137 and is started again") for log in logs] == [1, 0]
+    assert not any("something is left" in log for log in logs)
 
 
 def test_a_key_that_was_not_registered_is_refused(network: Network) -> None:
@@ -165,6 +225,21 @@ def stop(network: Network, kept: Kept) -> None:
         network.processes.finish(kept)
 
 
+def meet(condition: Callable[[], object], run: Kept) -> None:
+    """Wait for something that may be over soon, while a run goes on."""
+    while not condition():
+        assert run.code is None, run.log.read_text()
+        time.sleep(0.005)
+
+
+def app_process(node: Kept) -> int:
+    """The process of a site that has the app loaded; copies of it, the visits, are below it."""
+    for pid in descendants(node.keeper.pid):
+        if APP in Path(f"/proc/{pid}/cmdline").read_bytes():
+            return pid
+    raise AssertionError(f"{node.name} has none")
+
+
 def descendants(pid: int) -> list[int]:
     children = Path(f"/proc/{pid}/task/{pid}/children")
     try:
@@ -184,6 +259,25 @@ def test_a_secure_sum_over_three_processes(tmp_path: Path) -> None:
         assert secret.stat().st_mode & 0o077 == 0
     assert run.summary["privacy"]["filter"] == "sum_only"
     assert run.summary["model_hash"] == expected(tmp_path / "local", **private)
+
+
+@pytest.mark.full
+def test_a_visit_that_is_killed_is_missed_and_the_site_takes_part_again(network: Network) -> None:
+    run, out = network.start(
+        "crashed", rounds=4, evaluation__every=1, federation__quorum=0.5, train__epochs=2
+    )
+    journal, app = out / "rounds.jsonl", app_process(network.nodes[1])
+    meet(journal.exists, run)
+    meet(lambda: descendants(app), run)
+    [visit] = descendants(app)
+    time.sleep(0.2)  # it has its message by then: for one that was not fetched Flower says nothing
+    os.kill(visit, signal.SIGKILL)
+    network.finished("crashed", run)
+    rounds = lines(journal)
+    assert any(1 in line["missing"] for line in rounds)
+    assert rounds[-1]["missing"] == []
+    assert app_process(network.nodes[1]) == app
+    assert "a visit was ended by SIGKILL" in network.nodes[1].log.read_text()
 
 
 @pytest.mark.full

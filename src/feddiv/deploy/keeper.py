@@ -40,16 +40,14 @@ class Keeper:
         self.code: int | None = None
         # Held on to, though only its number is used: when it is dropped it waits for the command
         # by itself, and takes the exit code of one that ended at once.
-        self._child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_die_with_parent
-        )
+        self._child = begin(command)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         self._asked = True
 
     def keep(self) -> int:
         """Wait for an end of any kind, clear up, and give the command's exit code."""
-        while self.code is None and not self._asked and not _cut():
+        while self.code is None and not self._asked and self.wait():
             self._reap()
         deadline = time.monotonic() + GRACE
         told: set[int] = set()
@@ -59,7 +57,17 @@ class Keeper:
                 _send(process, signal.SIGKILL if late else signal.SIGTERM)
             told |= others
             time.sleep(_TICK / 2)
+        self._reap()  # the command may have ended since it was last looked for
         return 128 + signal.SIGKILL if self.code is None else self.code
+
+    def wait(self) -> bool:
+        """Wait a moment; whether the command is still wanted."""
+        return not _cut()
+
+    def ended(self, process: int, code: int) -> None:
+        """A child has ended, or an orphan that the keeper adopted."""
+        if process == self._child.pid:
+            self.code = code
 
     def _reap(self) -> None:
         """Take leave of the dead, or they stay in the table."""
@@ -70,9 +78,8 @@ class Keeper:
                 return
             if process == 0:
                 return
-            if process == self._child.pid:
-                code = os.waitstatus_to_exitcode(status)
-                self.code = 128 - code if code < 0 else code
+            code = os.waitstatus_to_exitcode(status)
+            self.ended(process, 128 - code if code < 0 else code)
 
     def _descendants(self) -> set[int]:
         self._reap()
@@ -82,6 +89,13 @@ class Keeper:
             new = {process for process, parent in parents.items() if parent in new} - found
             found |= new
         return found
+
+
+def begin(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start a command in a session of its own."""
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_die_with_parent
+    )
 
 
 def _die_with_parent() -> None:

@@ -6,7 +6,6 @@ and without randomness.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,6 @@ from feddiv.core.arrays import Array
 LARGEST_SIZE = 3.0  # times the median n_k: what a client may count for in a robust centre
 WEISZFELD_STEPS = 32
 SMOOTHING = 1e-6  # of the smallest distance: a model that lies on the centre has a finite weight
-MEMORY = 0.5  # of an agreement: how much its past counts
 
 
 @dataclass(frozen=True)
@@ -103,31 +101,21 @@ def geometric_median_weights(distances: Array, weights: Array) -> Array:
     return np.asarray(share)
 
 
-def agreements(cosines: Array, weights: Array, before: Array) -> Array:
-    """How far each of K updates points where the others do [K], in [-1, 1]; below 0: against them.
+def agreements(cosines: Array, weights: Array) -> Array:
+    """How far each of K clients' updates points where the others' do [K]; below 0: against them.
 
-    An update's agreement is its cosine with the weighted sum of the others' directions, half of it
-    the client's own past (`before` [K], NaN of who has none): in one exchange liars may be most.
-    Who points against the others the most is left out of that sum, then the next one, until nobody
-    in it is below 0 or one is left. `cosines` [K, K] are those between updates.
+    A client's agreement is the weighted mean of its cosines with the others that it has met;
+    `cosines` [K, K] are NaN of those who have not. Who disagrees the most, in sum, is left out of
+    that mean, then the next one, until nobody in it is below 0 or one is left: who has met many is
+    judged before those who have met few.
     """
+    met = ~np.isnan(cosines) & ~np.eye(len(weights), dtype=bool)
+    known = np.where(met, cosines, 0.0)
     inside = np.ones(len(weights), bool)
     while True:
-        now = _towards_others(cosines, weights * inside)
-        found = np.where(np.isnan(before), now, MEMORY * before + (1 - MEMORY) * now)
-        worst = int(np.where(inside, found, np.inf).argmin())
-        if found[worst] >= 0 or inside.sum() == 1:
-            return np.asarray(found)
+        share = met * (weights * inside)
+        sums, total = (share * known).sum(axis=1), share.sum(axis=1)
+        worst = int(np.where(inside, sums, np.inf).argmin())
+        if sums[worst] >= 0 or inside.sum() == 1:
+            return np.asarray(sums / np.where(total > 0, total, 1.0))
         inside[worst] = False
-
-
-def _towards_others(cosines: Array, weights: Array) -> Array:
-    """The cosine [K] of each direction with the weighted sum of the others; 0 where that is 0."""
-    result = np.zeros(len(weights))
-    for i in range(len(weights)):
-        others = weights.copy()
-        others[i] = 0.0
-        length = math.sqrt(max(float(others @ cosines @ others), 0.0))
-        if length > SMOOTHING * others.sum():
-            result[i] = np.clip(others @ cosines[i] / length, -1.0, 1.0)
-    return result

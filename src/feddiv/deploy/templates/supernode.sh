@@ -18,6 +18,7 @@ case "$DATA$STATE" in
 *\'*) fail "the path $DATA or $STATE has a quote in it: Flower cannot be told of it" ;;
 esac
 mkdir -p "$STATE"
-exec flower-supernode --superlink "@ADDRESS@" --root-certificates "$HERE/ca.crt" \
-    --auth-supernode-private-key "$HERE/node.key" --host 127.0.0.1 --port "$PORT" \
+# Flower's SuperNode, and beside it one process that has the app loaded for all messages.
+exec feddiv deploy supernode --port "$PORT" --superlink "@ADDRESS@" --root-certificates "$HERE/ca.crt" \
+    --auth-supernode-private-key "$HERE/node.key" \
     --node-config "data-path='$DATA' site-path='$STATE'$ALLOWED$LIMITS"

@@ -1,0 +1,89 @@
+"""A site's SuperNode, and beside it the process that answers its messages."""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+
+from feddiv.core.errors import UserError
+from feddiv.deploy.keeper import Keeper, begin
+from feddiv.flower.warm_visits import UNSUPPORTED
+
+SUPERNODE = "flower-supernode"
+_APP = "from feddiv.flower.warm_visits import main; main()"
+_TICK = 0.2
+# Seconds before the app's process is started again: twice as long each time, until one has lasted.
+_SOONEST, _LATEST, _LASTED = 0.5, 60.0, 60.0
+
+
+class SiteKeeper(Keeper):
+    """A SuperNode and the app's process; when the SuperNode ends, or is to end, nothing is left.
+
+    The app's process is started again when it ends. Visits are copies of it: one that is going on
+    is adopted here (on Linux, the only place where this is used), and goes on.
+    """
+
+    def __init__(self, supernode: Sequence[str], address: str) -> None:
+        super().__init__(supernode)
+        self.supported = True
+        # Not by -m: where a module is the main one, Python warns of forks beside threads of BLAS,
+        # which has seen to it.
+        self._app = [sys.executable, "-P", "-c", _APP, address, str(os.getpid())]
+        self._pause, self._due = _SOONEST, 0.0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._begun = time.monotonic()
+        self._running = begin(self._app)
+        self._due = float("inf")
+
+    def wait(self) -> bool:
+        """Wait a moment, and start the app's process again when it is time."""
+        time.sleep(_TICK)
+        if time.monotonic() >= self._due:
+            self._begin()
+        return self.supported
+
+    def ended(self, process: int, code: int) -> None:
+        """When it was the app's process, the next one is due soon."""
+        super().ended(process, code)
+        if process != self._running.pid or self._asked:
+            return
+        if code == UNSUPPORTED:
+            self.supported = False
+            return
+        if time.monotonic() - self._begun > _LASTED:
+            self._pause = _SOONEST
+        say(f"the app's process ended with exit code {code} and is started again")
+        self._due = time.monotonic() + self._pause
+        self._pause = min(2 * self._pause, _LATEST)
+
+    @property
+    def asked(self) -> bool:
+        """Whether somebody told it to end."""
+        return self._asked
+
+
+def keep_site(arguments: Sequence[str], port: int) -> int:
+    """Run a SuperNode until it ends or is told to; its exit code.
+
+    Its Runtime API is on this machine only, at `port`. Where the app cannot be kept loaded, the
+    SuperNode starts a process for each message, as Flower does by itself.
+    """
+    if shutil.which(SUPERNODE) is None:
+        raise UserError(f"{SUPERNODE} is not on the PATH; activate the environment of feddiv")
+    plain = [SUPERNODE, *arguments, "--host", "127.0.0.1", "--port", str(port)]
+    if sys.platform == "linux":
+        keeper = SiteKeeper([*plain, "--isolation", "process"], f"127.0.0.1:{port}")
+        code = keeper.keep()
+        if keeper.asked or keeper.supported:
+            return code
+    say("every message starts a process of its own here, as Flower does it by itself")
+    sys.stdout.flush()
+    os.execvp(SUPERNODE, plain)
+
+
+def say(line: str) -> None:
+    """A line in the log of the site's SuperNode."""
+    print(f"feddiv: {line}", flush=True)

@@ -1,0 +1,141 @@
+"""A site's SuperNode and the app's process beside it, as the site's script starts them."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr")
+
+from tests.deploy.marked import Marked
+
+from feddiv.deploy.demo import free_ports
+from feddiv.deploy.keeper import GRACE
+from feddiv.flower.warm_visits import POLL
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks into /proc"),
+]
+
+APP = "feddiv.flower.warm_visits"
+COMMAND = "from feddiv.cli import main; main()"
+
+
+@pytest.fixture
+def marked(environment: dict[str, str]) -> Iterator[Marked]:
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
+    quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
+    with Marked(environment | quiet | {"PATH": path}) as marked:
+        yield marked
+
+
+class Site:
+    """A site whose server is not there: its SuperNode goes on trying."""
+
+    def __init__(self, marked: Marked, *arguments: str, **environment: str) -> None:
+        self.port, nobody = free_ports(2)
+        own = ["--port", str(self.port), "--superlink", f"127.0.0.1:{nobody}", "--insecure"]
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", COMMAND, "deploy", "supernode", *own, *arguments],
+            env=marked.environment | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def ended(self) -> tuple[int, str]:
+        """Its exit code and what it said, when it is over."""
+        said, _ = self.process.communicate(timeout=60)
+        return self.process.returncode, said
+
+    def listens(self) -> bool:
+        """Whether the SuperNode is up."""
+        with socket.socket() as calling:
+            return calling.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+def until(condition: Callable[[], object], within: float = 60) -> bool:
+    patience = time.monotonic() + within
+    while not (met := condition()) and time.monotonic() < patience:
+        time.sleep(0.05)
+    return bool(met)
+
+
+def other(marked: Marked, ended: int) -> bool:
+    return any(process != ended for process in marked.find(program=APP))
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        signal.SIGKILL,
+        pytest.param(signal.SIGINT, marks=pytest.mark.full),
+        pytest.param(signal.SIGHUP, marks=pytest.mark.full),
+    ],
+)
+def test_however_it_is_ended_nothing_is_left(marked: Marked, number: signal.Signals) -> None:
+    site = Site(marked)
+    assert until(lambda: site.listens() and marked.find(program=APP))
+    site.process.send_signal(number)
+    code, _ = site.ended()
+    if number == signal.SIGKILL:
+        assert until(lambda: not marked.find(), GRACE)  # nobody waits for those that die with it
+    else:
+        assert marked.find() == []
+        assert code in (0, 128 + signal.SIGTERM)  # Flower's: it listens before it takes signals
+
+
+def test_the_apps_process_is_started_again_and_ends_with_the_supernode(marked: Marked) -> None:
+    site = Site(marked)
+    assert until(lambda: marked.find(program=APP))
+    [first] = marked.find(program=APP)
+    os.kill(first, signal.SIGKILL)
+    assert until(lambda: other(marked, first))
+    [supernode] = marked.find(program="flower-supernode")
+    os.kill(supernode, signal.SIGKILL)
+    code, said = site.ended()
+    assert marked.find() == []
+    assert code == 128 + signal.SIGKILL
+    assert "feddiv: the app's process ended with exit code 137 and is started again\n" in said
+
+
+def test_where_tasks_cannot_be_taken_flower_does_it_by_itself(
+    marked: Marked, tmp_path: Path
+) -> None:
+    told = tmp_path / "told"
+    supernode = tmp_path / "flower-supernode"
+    supernode.write_text(
+        f'#!/bin/sh\necho "$@" >> {told}\ncase "$*" in *isolation*) exec sleep 600 ;; esac\n'
+    )
+    supernode.chmod(0o700)
+    path = os.pathsep.join([str(tmp_path), marked.environment["PATH"]])
+    # This Flower would not take the setting either.
+    code, said = Site(marked, "--node-config", "a='b c'", PATH=path, **{POLL: "often"}).ended()
+    assert code == 0
+    assert marked.find() == []
+    first, second = told.read_text().splitlines()
+    assert first == f"{second} --isolation process"
+    assert "--insecure --node-config a='b c' --host 127.0.0.1 --port" in second
+    assert said == (
+        "feddiv: tasks cannot be taken from this Flower: "
+        "ValueError: could not convert string to float: 'often'\n"
+        "feddiv: every message starts a process of its own here, as Flower does it by itself\n"
+    )
+
+
+def test_without_flower_on_the_path_one_line_says_so(marked: Marked) -> None:
+    code, said = Site(marked, PATH="/usr/bin:/bin").ended()
+    assert code == 2
+    assert said.strip().endswith(
+        "flower-supernode is not on the PATH; activate the environment of feddiv"
+    )
