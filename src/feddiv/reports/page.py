@@ -8,7 +8,7 @@ from feddiv.core.terminal import NAME, duration, shown
 from feddiv.pages import Html, facts, page, section, table, tag
 from feddiv.pages.page import shipped
 from feddiv.reports.content import content
-from feddiv.reports.palette import COLOURS, SLATE, VERMILLION, styles
+from feddiv.reports.palette import COLOURS, styles
 from feddiv.reports.record import RunRecord
 from feddiv.reports.sections import (
     accuracy_section,
@@ -79,10 +79,6 @@ def _subtitle(run: RunRecord) -> str:
 
 def _colours() -> str:
     named = {name: f"light-dark({light}, {dark})" for name, (light, dark) in COLOURS.items()}
-    named |= {
-        "right": f"light-dark({SLATE}, #71808f)",
-        "wrong": f"light-dark({VERMILLION}, #ff8436)",
-    }
     return ":root {" + "".join(f"--{name}:{value};" for name, value in named.items()) + "}"
 
 

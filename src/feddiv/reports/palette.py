@@ -11,12 +11,12 @@ from typing import Final
 
 # On paper, and on a dark screen.
 COLOURS: Final = {
-    "blue": ("#0072B2", "#4AAEE8"),
-    "sky": ("#56B4E9", "#9AD4F7"),
+    "blue": ("#0072B2", "#3D9DF5"),
+    "sky": ("#56B4E9", "#86E0FF"),
     "green": ("#009E73", "#2FC79A"),
     "purple": ("#CC79A7", "#E5A3C8"),
     "orange": ("#E69F00", "#F5B73D"),
-    "grey": ("#666666", "#A3ABB5"),
+    "grey": ("#666666", "#9A9A9A"),
     "black": ("#1A1A1A", "#E8E8E8"),
 }
 VERMILLION: Final = "#D55E00"  # wrong labels

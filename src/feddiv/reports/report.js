@@ -74,8 +74,24 @@
     const ends = new Set(shown().map((run) => run.warmup).filter((end) => end > 0));
     return ends.size === 1 ? [{ from: 0, to: [...ends][0], text: "warm-up" }] : [];
   };
-  const lines = (key) => withSeries(key).map((run) => ({ name: run.label, color: color(run), dash: run.dash, data: points(run.round, run.series[key]) }));
-  const tipOf = (format, heading = roundsOf) => (x, found) => [heading(x), found.map((each) => [each.series.color, `${each.series.name}: ${format(each.point[1])}`])];
+  // Of very many rounds a running mean is what one can follow; the rounds themselves stay behind it.
+  const MANY = 150;
+  function smoothed(values) {
+    if (values.length <= MANY) return values;
+    const half = Math.ceil(values.length / 80);
+    return values.map((value, at) => {
+      if (!Number.isFinite(value)) return NaN;
+      const near = values.slice(Math.max(0, at - half), at + half + 1).filter(Number.isFinite);
+      return near.reduce((a, b) => a + b, 0) / near.length;
+    });
+  }
+  function curve(series) {
+    if (series.data.length <= MANY) return [series];
+    const means = smoothed(series.data.map((point) => point[1]));
+    return [{ ...series, width: 0.8, opacity: 0.3, dash: null, hover: false }, { ...series, data: series.data.map((point, at) => [point[0], means[at], point[1]]) }];
+  }
+  const lines = (key) => withSeries(key).flatMap((run) => curve({ name: run.label, color: color(run), dash: run.dash, data: points(run.round, run.series[key]) }));
+  const tipOf = (format, heading = roundsOf) => (x, found) => [heading(x), found.map((each) => [each.series.color, `${each.series.name}: ${format(each.point[2] ?? each.point[1])}`])];
 
   function accuracy() {
     const along = choice("accuracy-x", [["round", "by round"], ["time", "by time"], ["traffic", "by traffic"]], () => redraw());
@@ -86,7 +102,7 @@
         if (!values) continue;
         const across = run[key];
         const data = points(across, values).filter((point) => Number.isFinite(point[1])); // some rounds are not evaluated
-        series.push({ name: run.label, color: color(run), dash: run.dash, data, width: run === runs[0] ? 2.6 : 1.8 });
+        series.push(...curve({ name: run.label, color: color(run), dash: run.dash, data, width: run === runs[0] ? 2.6 : 1.8 }));
         if (run.series.believed_accuracy)
           series.push({ name: `${run.label}, believed`, color: color(run), dash: "2 3", data: points(across, run.series.believed_accuracy).filter((point) => Number.isFinite(point[1])), width: 1.6 });
         const best = values.indexOf(run.end.best);
@@ -100,7 +116,7 @@
         x: { label: { round: "communication round", time: "time spent", traffic: "MB sent, both ways" }[key], min: 0, format, ticks: key === "time" ? timeTicks(series) : undefined },
         y: { label: runs[0].measure.replace(/_/g, " "), min: Math.max(0, Math.floor(20 * Math.min(...values)) / 20), max: 1, format: percent },
         series, bands: key === "round" ? warmups() : [],
-        tip: (x, found) => [key === "round" ? roundsOf(x) : format(x), found.map((each) => [each.series.color, `${each.series.name}: ${percent(each.point[1])}`])],
+        tip: (x, found) => [key === "round" ? roundsOf(x) : format(x), found.map((each) => [each.series.color, `${each.series.name}: ${percent(each.point[2] ?? each.point[1])}`])],
       });
     });
   }
@@ -307,13 +323,14 @@
       const chosen = runs[run()], { clean, noisy, relabelled, reselected } = chosen.series;
       const at = clean.map((value, place) => place).filter((place) => clean[place] !== null && noisy[place] !== null && clean[place] + noisy[place] > 0);
       const whole = (place) => clean[place] + noisy[place], x = (place) => chosen.round[place];
-      const floor = at.map((place) => [x(place), 0]), kept = at.map((place) => [x(place), clean[place] / whole(place)]);
-      const more = at.map((place) => [x(place), (clean[place] + (relabelled?.[place] ?? 0)) / whole(place)]), roof = at.map((place) => [x(place), 1]);
+      const shares = (value) => { const means = smoothed(at.map((place) => value(place) / whole(place))); return at.map((place, order) => [x(place), means[order]]); };
+      const floor = at.map((place) => [x(place), 0]), kept = shares((place) => clean[place]);
+      const more = shares((place) => clean[place] + (relabelled?.[place] ?? 0)), roof = at.map((place) => [x(place), 1]);
       const series = [
         { name: "left out", kind: "area", color: "var(--soft)", opacity: 0.28, data: roof, base: more },
         ...(relabelled ? [{ name: "relabelled", kind: "area", color: "var(--orange)", opacity: 0.6, data: more, base: kept }] : []),
         { name: "clean", kind: "area", color: "var(--blue)", opacity: 0.6, data: kept, base: floor },
-        ...(reselected ? [{ name: "trained on in the last epoch", color: "var(--ink)", width: 1.6, dash: "5 3", data: at.map((place) => [x(place), reselected[place] === null ? NaN : reselected[place] / whole(place)]) }] : []),
+        ...(reselected ? [{ name: "trained on in the last epoch", color: "var(--ink)", width: 1.6, dash: "5 3", data: shares((place) => reselected[place] ?? NaN) }] : []),
       ];
       Charts.xy(place, { label: "Sizes of the sets by round", hover: "x", x: { label: "communication round" }, y: { label: "share of the round's labels", min: 0, max: 1, format: percent }, series, tip: (value) => {
         const here = at.reduce((best, place) => (Math.abs(x(place) - value) < Math.abs(x(best) - value) ? place : best), at[0]);
@@ -336,7 +353,8 @@
       for (const each of shown())
         if (each.end.per_class.length) series.push({ name: each.label, color: color(each), kind: "dots", radius: names.length > 40 ? 2.5 : 4.5, opacity: 0.9, data: known(each.end.per_class) });
       if (!series.length) return empty(place, "No run that is switched on has ended.");
-      Charts.xy(place, { label: "Accuracy by class", hover: "x", x: { label: "class", min: -0.5, max: names.length - 0.5, ticks: names.map((_, at) => at).filter((at) => at % Math.ceil(names.length / (place.clientWidth / 46)) === 0), format: (at) => String(names[at] ?? at).slice(0, 8) }, y: { max: 1, min: low(series), format: percent }, series, tip: (at, found) => [String(names[at] ?? at), found.map((each) => [each.series.color, `${each.series.name}: ${percent(each.point[1])}`])] });
+      const room = 18 + 7 * Math.min(8, Math.max(...names.map((name) => String(name).length)));
+      Charts.xy(place, { label: "Accuracy by class", hover: "x", x: { label: "class", min: -0.5, max: names.length - 0.5, ticks: names.map((_, at) => at).filter((at) => at % Math.ceil(names.length / (place.clientWidth / room)) === 0), format: (at) => String(names[at] ?? at).slice(0, 8) }, y: { max: 1, min: low(series), format: percent }, series, tip: (at, found) => [String(names[at] ?? at), found.map((each) => [each.series.color, `${each.series.name}: ${percent(each.point[1])}`])] });
     });
   }
 

@@ -14,6 +14,7 @@ MEASURES: Final = {
     "test_accuracy": "test accuracy",
     "held_out_accuracy": "accuracy on samples that clients keep out, against their given labels",
 }
+MANY: Final = 150  # rounds, above which the page's script draws running means
 Data = dict[str, Any]
 
 
@@ -62,12 +63,11 @@ def said(words: str) -> Html:
 
 def accuracy_section(records: Sequence[RunRecord]) -> list[Html]:
     """Accuracy by round."""
-    words = (
-        f"{MEASURES.get(records[0].measure, 'accuracy').capitalize()}. A dot marks the best round"
-    )
-    words += (
-        ", which is chosen on the same samples." if records[0].measure == "test_accuracy" else "."
-    )
+    measure = records[0].measure
+    words = f"{MEASURES.get(measure, 'accuracy').capitalize()}. A dot marks the best round"
+    words += ", which is chosen on the same samples." if measure == "test_accuracy" else "."
+    if any(len(run.rounds) > MANY for run in records):
+        words += " Of so many rounds the thick lines are running means, here and below."
     if any(run.believes for run in records):
         words += " Dotted: on those labels only that the method believes."
     return [said(words), controls(choice("accuracy-x")), chart("accuracy")]
@@ -92,7 +92,7 @@ def filter_section(data: Data) -> list[Html]:
         "What the filter sees",
         "How many labels have which score, and the filter's two components. A good filter has its "
         "components where right and wrong labels are.",
-        controls(select("scores-run", "run "), frame, keys, key("blue", "the filter's clean part")),
+        controls(select("scores-run", "run "), frame, keys, key("blue", "lines: the filter")),
         chart("scores"),
     )
     quality = panel(
@@ -129,12 +129,11 @@ def clients_section(records: Sequence[RunRecord], data: Data) -> list[Html]:
         clean, noisy = (means(held, judged, clean=kind) for kind in (True, False))
         cells = (clean["accuracy"], *(noisy[name] for name in ("accuracy", "precision", "recall")))
         rows.append([shown(run.label, NAME), *map(percent, cells)])
+    level = key("wrong", "true noise level") if rows else None
     columns = ["mean over clients", "clean: accuracy", "noisy: accuracy", "precision", "recall"]
     return [
         said(words),
-        controls(
-            select("draw", "clients of "), choice("clients"), key("wrong", "true noise level")
-        ),
+        controls(select("draw", "clients of "), choice("clients"), level),
         chart("clients"),
         *([table(columns, rows, numbers=range(1, 5))] if rows else []),
     ]

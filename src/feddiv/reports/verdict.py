@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+import numpy as np
+
 from feddiv.core.terminal import SAID, shown
 from feddiv.reports.client_quality import by_client, clients_of, hardest
 from feddiv.reports.record import RunRecord, listed, number
@@ -11,7 +13,8 @@ from feddiv.runs.curve import LAST, after_warmup, rise
 
 Mark = Literal["good", "bad", "plain"]
 AHEAD: Final = 0.005  # less is no difference
-FALLEN: Final = 0.05  # from the best round to the last ten
+FALLEN: Final = 0.05  # from the best round to the last ones
+SWING: Final = 0.1  # within the last ten rounds
 GOOD_F1, POOR_F1 = 0.9, 0.7
 WELL_GUESSED: Final = 0.05  # of the share of wrong labels
 LEARNT_BY_HEART: Final = 0.25  # of the wrong labels
@@ -86,15 +89,20 @@ def _accuracy(run: RunRecord, rivals: Sequence[RunRecord]) -> list[Finding]:
         best_of = "the best of the others, " if len(known) > 1 else ""
         words += f", {100 * abs(ahead):.1f} points {where} {best_of}{label}"
     found = [Finding(mark, f"{words}.")]  # type: ignore[arg-type]
-    risen = rise(after_warmup([_measured(run, line) for line in run.rounds], run.measure))
+    curve = after_warmup([_measured(run, line) for line in run.rounds], run.measure)
+    risen = rise(curve)
     if risen is not None:
         words = f"It still rises, by {100 * risen:.1f} points over the last {LAST} measured rounds:"
         found.append(Finding("plain", f"{words} more rounds would help."))
-    elif best is not None and best - mean > FALLEN:
+        return found
+    last = run.accuracy["last"] or 0.0
+    swing = float(np.ptp(curve[-LAST:])) if len(curve) >= LAST else 0.0
+    if best is not None and best - max(mean, last) > FALLEN:
         when = "" if run.best_round is None else f" in round {run.best_round:g}"
-        found.append(
-            Finding("bad", f"It was {percent(best)}{when} and has fallen, or swings widely.")
-        )
+        found.append(Finding("bad", f"It was {percent(best)}{when} and has fallen since."))
+    if swing > SWING:
+        words = f"It swings by {100 * swing:.0f} points within the last {LAST} measured rounds."
+        found.append(Finding("bad", words))
     return found
 
 
