@@ -132,7 +132,7 @@ const Charts = (() => {
     const y = scale({ nice: true, ...spec.y }, all.map((point) => point[1]), bottom, top, yWanted);
     const widest = Math.max(...y.ticks.map((each) => y.format(each).length), 1);
     const left = spec.left || (spec.y.label ? 32 : 14) + 7 * widest, right = width - 14;
-    const x = scale(spec.x, all.map((point) => point[0]), left, right, Math.max(2, Math.floor((right - left) / 80)));
+    const x = scale(spec.x, all.map((point) => point[0]), left, right, Math.max(2, Math.floor((right - left) / 60)));
 
     const back = node("g", { class: "back" }, svg);
     for (const band of spec.bands || []) {

@@ -6,7 +6,7 @@ from typing import Final
 
 from feddiv.pages.markup import Content, Html, tag
 
-LONG: Final = 8  # characters of a headline figure that is set smaller
+LONG: Final = 6  # characters of a headline figure that is set smaller
 
 
 def section(place: str, title: str, *content: Content, note: Content = None) -> Html:

@@ -27,6 +27,7 @@ from feddiv.runs.summary import accuracies
 
 ENDS: Final = ("mean_last10", "best", "last")
 MOST_LINES: Final = 1_000_000  # of rounds.jsonl
+LONGEST: Final = 1 << 26  # bytes of a line
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,7 @@ def _read(folder: Path) -> RunRecord:
     summary = opened.summary() if opened.ended else {}
     if summary.get("rounds") != config["rounds"]:  # it goes on: what an earlier end left is old
         summary = {}
-    ended = bool(summary) and (folder / "assessment.npz").is_file()
+    ended = bool(summary) and (folder / "assessment.npz").exists()
     assessment = opened.assessment() if ended else {}
     if assessment:
         check_assessment(folder / "assessment.npz", assessment, summary)
@@ -209,7 +210,7 @@ def _read(folder: Path) -> RunRecord:
         visits=_visits(folder / "clients.jsonl"),
         summary=summary,
         assessment=assessment,
-        draw=_checked(Draw.load(draw), draw) if draw.is_file() else None,
+        draw=_checked(Draw.load(draw), draw) if draw.exists() else None,
         environment=_environment(folder / "environment.json"),
     )
 
@@ -229,7 +230,9 @@ def _lines(file: Path, most: int) -> Iterator[Record]:
         return
     try:
         with open_regular(file) as opened:
-            for count, line in enumerate(opened):
+            for count, line in enumerate(iter(lambda: opened.readline(LONGEST), b"")):
+                if len(line) == LONGEST:
+                    raise Unreadable(f"line {count + 1} is longer than {LONGEST:,} bytes")
                 if not line.endswith(b"\n"):
                     return
                 if count == most:
