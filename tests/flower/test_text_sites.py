@@ -68,6 +68,14 @@ def test_sites_encode_their_own_texts(deployment):
     assert 'encoder_sha256 = "' in (deployment / "run" / "config.toml").read_text()
 
 
+def test_sites_tell_sums_of_their_features(deployment):
+    file = deployment / "experiment.toml"
+    plain = file.read_text().replace("mean = [3.0, 30.0]\nstd = [0.5, 5.0]", "")
+    file.write_text(plain + 'standardise = "clients"\n')
+    run = served(*grid_of(deployment, ("a", "b")))
+    assert run.summary["last_held_out_accuracy"] == 1.0
+
+
 def test_a_site_with_another_encoder_stays_out(deployment, capsys):
     tokenizer(deployment / "b" / "encoder", longest=7)
     grid, config = grid_of(deployment, ("a", "b"))
