@@ -182,3 +182,5 @@ def test_what_is_said_of_a_run_that_went_astray(tmp_path: Path) -> None:
     said = words(run)
     assert "bad: The run has not ended: 8 of 8 rounds" in said
     assert "client 3, round 9: net: not finite" in said
+    (folder / "rounds.jsonl").unlink()
+    assert "bad: The run has not ended: 0 of 8 rounds" in words(*read_runs([folder]))

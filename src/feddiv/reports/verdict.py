@@ -60,13 +60,13 @@ def _progress(run: RunRecord) -> Finding | None:
     if run.ended:
         return None
     asked = run.rounds_asked or "?"
-    if not run.rounds:
-        return Finding("plain", f"No round is over yet; {asked} are asked for.")
-    done = f"{run.spent[-1]:g} of {asked} rounds"
+    done = f"{run.spent[-1] if run.rounds else 0:g} of {asked} rounds"
     if run.visits.refused:
         why = shown(run.visits.why, SAID)
         words = f"The run has not ended: {done} are done, and replies were refused ({why})."
         return Finding("bad", words)
+    if not run.rounds:
+        return Finding("plain", f"No round is over yet; {asked} are asked for.")
     return Finding("plain", f"The run has not ended: {done} are done; all figures are so far.")
 
 
