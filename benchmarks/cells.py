@@ -53,6 +53,8 @@ METHODS = {
     "paper, mean of the hand-over": ["method.variant=paper", "method.warmup.result=average"],
 }
 COMPARED = ("FedAvg", "FedDiv (paper)", "FedDiv (release)", "FedDiv (plus)", "perfect filter")
+NO_CLEAN = ("FedAvg", "FedDiv (plus)", "FedCorr", "perfect filter")
+FEATURES = (*NO_CLEAN, "FedDiv (paper)", "FedDiv (release)", "FedAvg with MixUp")
 STEPS = tuple(name for name in METHODS if name.startswith("plus"))
 REPAIRED = tuple(name for name in METHODS if name.startswith(("paper", "release")))
 EVERY = tuple(name for name in METHODS if name not in (*STEPS, *REPAIRED, "perfect filter"))
@@ -85,6 +87,13 @@ STUDIES = {
     "repaired": Study(["quickstart"], REPAIRED, range(3)),
     # Seeds 0 to 4 were looked at while options were chosen.
     "cifar10": Study(["cifar10-laptop"], COMPARED, range(5, 8)),
+    # The paper's federation on frozen features; nothing was chosen on any seed.
+    "features": Study(
+        ["cifar10-features-iid-0.8-0.5", "cifar10-features-noniid-0.3-10"], FEATURES, (20,)
+    ),
+    "features-no-clean": Study(["cifar10-features-iid-1.0-0.5"], NO_CLEAN, (20,)),
+    # Options were chosen on seeds 0 to 2.
+    "newsgroups": Study(["newsgroups"], ["FedAvg", "FedDiv (plus)"], range(20, 23)),
 }
 
 

@@ -73,6 +73,30 @@ def memory(pid: int) -> tuple[int, int]:
     return found["Pss:"], found["Pss_Anon:"] + found["Pss_Shmem:"]
 
 
+def peaks(command: list[str], environment: dict[str, str]) -> tuple[int, int]:
+    """Run it; the most that it and its children map, and the most of it that is not of files."""
+    process = subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.PIPE)
+    peak, held, done = 0, 0, threading.Event()
+
+    def sample() -> None:
+        nonlocal peak, held
+        while not done.wait(0.1):
+            try:
+                mapped, own = memory(process.pid)
+            except OSError:
+                continue
+            peak, held = max(peak, mapped), max(held, own)
+
+    thread = threading.Thread(target=sample)
+    thread.start()
+    process.communicate()
+    done.set()
+    thread.join()
+    if process.returncode:
+        raise SystemExit(process.returncode)
+    return peak, held
+
+
 def measured(images: int, size: int) -> dict[str, Any]:
     """One size by the real command, the images decoded by it first."""
     with tempfile.TemporaryDirectory() as folder:
@@ -86,27 +110,7 @@ def measured(images: int, size: int) -> dict[str, Any]:
             f"clients.count={clients}", f"clients.fraction={min(1.0, VISITS / clients)}",
             "--workers", "2", "--quiet", "--out", str(root / "run"),
         ]  # fmt: skip
-        process = subprocess.Popen(
-            command, env=os.environ | {"FEDDIV_CACHE": str(root / "cache")}, stdout=subprocess.PIPE
-        )
-        peak, held, done = 0, 0, threading.Event()
-
-        def sample() -> None:
-            nonlocal peak, held
-            while not done.wait(0.1):
-                try:
-                    mapped, own = memory(process.pid)
-                except OSError:
-                    continue
-                peak, held = max(peak, mapped), max(held, own)
-
-        thread = threading.Thread(target=sample)
-        thread.start()
-        process.communicate()
-        done.set()
-        thread.join()
-        if process.returncode:
-            raise SystemExit(process.returncode)
+        peak, held = peaks(command, {"FEDDIV_CACHE": str(root / "cache")})
         stored = sum(file.stat().st_size for file in (root / "cache").rglob("pixels"))
     return {
         "images": images,

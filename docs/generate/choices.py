@@ -10,6 +10,7 @@ KEYS = {
     "partitions": "`partition.name`",
     "noise": "`noise.name`",
     "models": "`model.name`",
+    "encoders": "`data.encoder`",
     "presets": "the first argument of `feddiv run`, and `base` in a TOML file",
 }
 

@@ -229,12 +229,15 @@ def _checked(workers: int | None) -> int | None:
     return workers
 
 
-def load(path: str | Path, *, allow: Collection[str] = ()) -> "TrainedModel":
+def load(
+    path: str | Path, *, allow: Collection[str] = (), encoder: str | None = None
+) -> "TrainedModel":
     """The trained model of a run's folder (its last round), or of one .safetensors file.
 
-    `allow` are import paths ("package.module:factory") of a net or a method that the file may
-    name, as for `resume`.
+    `allow` are import paths ("package.module:factory") of a net, a method or an encoder that the
+    file may name, as for `resume`. `encoder` says where the encoder is now, if the model was
+    trained on the features of one that is a file and has moved.
     """
     from feddiv.runs.model import load_model
 
-    return load_model(at_home(path), allow)
+    return load_model(at_home(path), allow, encoder)

@@ -6,6 +6,7 @@ import pytest
 import feddiv
 from feddiv.config.reading import load_experiment
 from feddiv.data import NOISES, PARTITIONS, SOURCES
+from feddiv.encoders.registry import ENCODERS
 from feddiv.methods.registry import METHODS
 from feddiv.nets import NETS
 from feddiv.presets import presets
@@ -84,6 +85,7 @@ def test_show_can_be_run(command, tiny, tmp_path):
         ("partitions", PARTITIONS),
         ("noise", NOISES),
         ("models", NETS),
+        ("encoders", ENCODERS),
         ("presets", presets()),
     ],
 )

@@ -16,11 +16,12 @@ EVIL = """
 from pathlib import Path
 Path("ran").write_text("yes")
 from examples.own_method.small_loss import SmallLoss
-from feddiv.nets.mlp import MLP
+from feddiv.nets import ModelOptions
+from feddiv.nets.build import build_net
 class Method(SmallLoss):
     pass
 def net(input_shape, classes):
-    return MLP.build(input_shape, classes)
+    return build_net(ModelOptions(name="mlp"), input_shape, classes)
 """
 METHOD, NET = "evil_module:Method", "evil_module:net"
 
@@ -166,6 +167,10 @@ def test_in_python_what_was_named_in_this_session_needs_no_second_word(
         {"method": {}},
         {"net": 5},
         {"stem": "x"},
+        {"hidden": 0},
+        {"hidden": 12},
+        {"layers": 3.5},
+        {"norm": "x"},
         {"unknown": 1},
         {"columns": [3]},
     ],

@@ -22,6 +22,16 @@ CIFAR100_NONIID = "cifar100-noniid-0.7-10"
 CELLS = [*CIFAR10_IID, *CIFAR10_NONIID, *CIFAR100_IID, CIFAR100_NONIID]
 
 
+FEATURES = {
+    "cifar10": [name.replace("cifar10", "cifar10-features") for name in CIFAR10_IID]
+    + [name.replace("cifar10", "cifar10-features") for name in CIFAR10_NONIID]
+    + ["cifar10-features-iid-1.0-0.0", "cifar10-features-iid-1.0-0.5"],
+    "cifar100": [
+        name.replace("cifar100", "cifar100-features") for name in (*CIFAR100_IID, CIFAR100_NONIID)
+    ],
+}
+
+
 def common(found: Experiment) -> tuple[object, ...]:
     """Clients, share in a round, rounds, net, batch, lr, warm-up."""
     clients, train = found.clients, found.train
@@ -39,6 +49,23 @@ def common(found: Experiment) -> tuple[object, ...]:
 def test_the_papers_cells_are_all_there() -> None:
     assert {*CELLS, "clothing1m", "cifar100n-annotators"} <= presets().keys()
     assert len(CELLS) == 13
+
+
+@pytest.mark.parametrize("name", [*FEATURES["cifar10"], *FEATURES["cifar100"]])
+def test_cells_on_frozen_features_are_the_papers_with_another_net(name: str) -> None:
+    found, cell = load_experiment(name), name.replace("-features", "")
+    assert (found.data.encoder, found.model.name, found.train.lr) == ("effnet_lite0", "mlp", 0.03)
+    if cell in CELLS:
+        paper = load_experiment(cell)
+        assert found.data.source == paper.data.source
+        for section in ("rounds", "clients", "partition", "noise", "warmup", "evaluation"):
+            assert getattr(found, section) == getattr(paper, section)
+        assert found.train.model_copy(update={"lr": 0.0}) == paper.train.model_copy(
+            update={"lr": 0.0}
+        )
+    else:
+        assert found.noise.rho == 1.0
+        assert found.noise.tau == float(name.rpartition("-")[2])
 
 
 @pytest.mark.parametrize("name", [*CELLS, "clothing1m"])

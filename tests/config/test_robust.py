@@ -121,3 +121,20 @@ def test_a_line_says_where_a_robust_filter_does_nothing(method: str, does_someth
     assert all(line.startswith("robust.filter=median changes nothing: ") for line in notes)
     validated(tree, notes.append)
     assert len(notes) <= 1
+
+
+def test_a_line_says_that_models_of_a_hand_over_are_compared_with_nothing() -> None:
+    def notes(**warmup: object) -> list[str]:
+        lines: list[str] = []
+        tree = {
+            "method": {"name": "feddiv", "warmup": warmup},
+            "partition": {"name": "iid"},
+            "noise": {"name": "none"},
+            "robust": {"weights": "aligned"},
+        }
+        validated(tree, lines.append)
+        return lines
+
+    (line,) = notes()
+    assert line.startswith("robust.weights=aligned: in a hand-over there is nothing to compare")
+    assert notes(mode="average") == []

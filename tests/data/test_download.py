@@ -200,4 +200,6 @@ def test_the_catalogue_is_consistent() -> None:
         for each in benchmark.downloads:
             assert len(each.sha256) == len(hashlib.sha256().hexdigest())
             assert all(url.endswith(f"/{each.name}") for url in each.urls)
-            check_url(each.urls[0])
+            assert bool(each.urls) != bool(each.requirement), "an address, or pip's own"
+            for url in each.urls:
+                check_url(url)

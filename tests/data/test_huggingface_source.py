@@ -112,7 +112,7 @@ def test_what_is_refused(hub: Any, tmp_path: Path) -> None:
         with pytest.raises(UserError, match=said):
             face(saved, columns=columns)
     two.remove_columns(["image", "mask"]).save_to_disk(str(tmp_path / "flat"))
-    with pytest.raises(UserError, match=r"no image column; .* data\.source=table"):
+    with pytest.raises(UserError, match=r"no image column and .* data\.source=table"):
         face(tmp_path / "flat")
     with pytest.raises(UserError, match="there is no such folder"):
         face(tmp_path / "gone")

@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from feddiv.core.errors import UserError
+from feddiv.core.weights import read_torch_weights
 from feddiv.data.published.pickle_values import Damaged
-from feddiv.data.published.pickles import read_pickle, read_torch_weights
+from feddiv.data.published.pickles import read_pickle
 from feddiv.data.published.plain_pickle import NotPlain, read_plain
 
 ARRAY = {"data": np.arange(6, dtype=np.uint8).reshape(2, 3), "labels": [1, 2], "name": "batch"}
@@ -213,7 +214,7 @@ def test_arrays_are_shared_as_they_were() -> None:
 def test_mutated_weights_are_read_or_refused(tmp_path: Path) -> None:
     fuzz = """
 import io, random, sys, torch
-from feddiv.data.published.pickles import read_torch_weights
+from feddiv.core.weights import read_torch_weights
 rng = random.Random(0)
 whole = []
 for new in (True, False):

@@ -13,9 +13,8 @@ import pytest
 import torch
 from tests.data.pictures import Listener, class_folders, load, picture
 
-from feddiv.core import interrupts
+from feddiv.core import disk_room, interrupts, processes
 from feddiv.core.errors import UserError
-from feddiv.data.images import decode, to_dataset
 from feddiv.data.images.decode import BLOCK
 from feddiv.data.images.listing import Files
 from feddiv.data.images.pixel_store import PixelStore
@@ -232,7 +231,7 @@ def test_a_decoder_that_kills_its_process(files: Files, monkeypatch: pytest.Monk
                 os._exit(1)
             return super().content(row)
 
-    monkeypatch.setattr(decode, "_cores", lambda: 2)
+    monkeypatch.setattr(processes, "usable_cores", lambda: 2)
     with pytest.raises(UserError, match=r"a process died while it decoded"):
         PixelStore(Deadly(files.root, files.names), 4, 3).make(DataWatcher(), "images")
     store = PixelStore(files, 4, 3)
@@ -253,7 +252,7 @@ def test_a_read_that_blocks_can_be_stopped(
                 (tmp_path / "pipe").read_bytes()
             return super().content(row)
 
-    monkeypatch.setattr(decode, "_cores", lambda: cores)
+    monkeypatch.setattr(processes, "usable_cores", lambda: cores)
     before = set(multiprocessing.active_children())
     timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM))
     store = PixelStore(Blocking(files.root, files.names), 4, 3)
@@ -273,7 +272,7 @@ def test_one_process_and_several_give_the_same(
     found = []
     for cores in (1, 3):
         monkeypatch.setenv("FEDDIV_CACHE", str(tmp_path / f"cache{cores}"))
-        monkeypatch.setattr(decode, "_cores", lambda cores=cores: cores)
+        monkeypatch.setattr(processes, "usable_cores", lambda cores=cores: cores)
         store = PixelStore(files, 5, 3)
         store.make(DataWatcher(), "images")
         found.append(store.opened())
@@ -290,7 +289,7 @@ def test_a_disk_that_is_short_is_said_before_anything_is_written(
     class Usage:
         free = 2_000
 
-    monkeypatch.setattr(to_dataset.shutil, "disk_usage", lambda path: Usage)
+    monkeypatch.setattr(disk_room.shutil, "disk_usage", lambda path: Usage)
     with pytest.raises(
         UserError, match=r"data\.size=8: 20 images take 0\.0 MB .* FEDDIV_CACHE .* data\.size"
     ):

@@ -10,6 +10,7 @@ import torch
 
 from feddiv.config.sections import RobustOptions
 from feddiv.defence.defence import Defence, barred, standing_out
+from feddiv.defence.directions import Directions
 from feddiv.defence.replies import DefendedReplies
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.update_norm import update_norm
@@ -51,6 +52,7 @@ def merged(
     recent: tuple[float, ...] = (),
     sent: Message = SENT,
     largest_site: int | None = None,
+    directions: Directions | None = None,
     **robust: Any,
 ) -> tuple[list[float], list[float]]:
     """The mean of the models, and the sum of the counts, as a method takes them."""
@@ -68,6 +70,7 @@ def merged(
         },
         recent=recent,
         accounts=accounts,
+        directions=directions or Directions(),
     )
     mean, total = RunningMean(), np.zeros(2)
     for each in defended:
@@ -95,6 +98,28 @@ def test_without_a_defence_means_and_sums_are_plain() -> None:
 def test_the_mean_that_a_method_takes_is_the_robust_aggregate(rule: str) -> None:
     liar = replace(LIAR, samples=12)
     assert merged([*HONEST, liar], weights=rule)[0] == pytest.approx([3, 4], abs=1e-3)
+
+
+def test_an_update_that_is_turned_round_does_not_count() -> None:
+    turned = reply(3, [-3, -4], [4, 6], 10)
+    found, total = merged([*HONEST, turned], weights="aligned")
+    assert found == pytest.approx([3, 4])
+    assert total == [16, 24]  # what it says of its scores is the business of robust.filter
+    # The method weighs by its own rule: of clients with 10 and 30 samples the second counts most.
+    uneven = [
+        reply(0, [4, 0], [4, 6], 10),
+        reply(1, [0, 4], [4, 6], 30),
+        reply(2, [-3, -3], [4, 6], 5),
+    ]
+    assert merged(uneven, weights="aligned")[0] == pytest.approx([1, 3])
+
+
+def test_of_two_models_nobody_can_say_which_is_turned_round() -> None:
+    two = [HONEST[0], reply(1, [-3, -4], [4, 6], 10)]
+    assert merged(two, weights="aligned")[0] == pytest.approx([0, 0])
+    # A third that agreed with the first before decides.
+    before = Directions().met([0, 2], np.full((2, 2), 0.5))
+    assert merged(two, weights="aligned", directions=before)[0] == pytest.approx([3, 4])
 
 
 def test_updates_are_clipped_to_the_median_norm_of_the_exchange() -> None:

@@ -21,8 +21,10 @@ pytest.importorskip("flwr")
 from tests.deploy.marked import Marked
 
 from feddiv.core.errors import UserError
+from feddiv.data.texts.texts import Texts
 from feddiv.deploy.demo import Limits, _made, demo
-from feddiv.deploy.demo_sites import HABITS, write_demo_data
+from feddiv.deploy.demo_sites import HABITS, Stock, write_demo_data
+from feddiv.deploy.demo_stock import demo_digits, text_writer
 from feddiv.deploy.deployment import init
 from feddiv.deploy.processes import Failed, Processes
 from feddiv.deploy.site_names import address
@@ -71,24 +73,49 @@ def follow(process: subprocess.Popen[str], until: str) -> str:
 
 
 def test_the_sites_data_are_digits_in_folders_of_their_given_labels(tmp_path):
-    data = write_demo_data(tmp_path)
+    data = write_demo_data(tmp_path, demo_digits())
     assert [site.name for site in data.sites] == list(HABITS)
     north, south, east = data.sites
     assert (north.wrong, len(south.wrong), len(east.wrong)) == (
         frozenset(),
-        round(0.25 * south.images),
-        round(0.6 * east.images),
+        round(0.25 * south.samples),
+        round(0.6 * east.samples),
     )
-    assert len({north.images, south.images, east.images}) == 3
+    assert len({north.samples, south.samples, east.samples}) == 3
     folders = {site.name: {path.name for path in site.data.iterdir()} for site in data.sites}
-    assert folders["north"] == set(data.classes)
-    assert folders["east"] == set(data.classes) - {"7"}
+    assert folders["north"] == set(data.stock.classes)
+    assert folders["east"] == set(data.stock.classes) - {"7"}
     names = [path.name for site in data.sites for path in site.data.glob("*/*.png")]
-    assert len(names) == len(set(names)) == sum(site.images for site in data.sites)
+    assert len(names) == len(set(names)) == sum(site.samples for site in data.sites)
     image = Image.open(next(south.data.glob("*/*.png")))
-    assert (image.mode, np.asarray(image).shape) == ("L", (data.size, data.size))
+    assert (image.mode, np.asarray(image).shape) == ("L", (8, 8))
     assert len(list(data.test.glob("*/*.png"))) == 360
     assert all((south.data / path).is_file() for path in south.wrong)
+
+
+def test_texts_are_dealt_like_digits(tmp_path):
+    texts = Texts.of([f"text {n}" for n in range(1300)])
+    stock = Stock(
+        what="texts",
+        classes=("a", "b", "c", "d"),
+        labels=np.arange(1300) % 4,
+        test_labels=np.arange(8) % 4,
+        ending=".txt",
+        write=text_writer(texts),
+        write_test=text_writer(texts),
+        data={"encoder": "wordllama"},
+        model="mlp",
+    )
+    data = write_demo_data(tmp_path, stock)
+    _, south, east = data.sites
+    assert len(south.wrong) == round(0.25 * south.samples)
+    assert {path.name for path in east.data.iterdir()} == {"a", "c", "d"}
+    for path in south.data.glob("*/*.txt"):
+        number = int(path.stem)
+        assert path.read_text() == f"text {number}"
+        right = stock.classes[number % 4] == path.parent.name
+        assert right == (path.relative_to(south.data).as_posix() not in south.wrong)
+    assert len(list(data.test.glob("*/*.txt"))) == 8
 
 
 def test_two_that_begin_in_the_same_second_have_folders_of_their_own(tmp_path, monkeypatch):

@@ -50,6 +50,45 @@ def test_sites_train_together_and_each_gets_its_audit(deployment):
     assert {line["client"] for line in lines(deployment / "run" / "clients.jsonl")} == {0, 1}
 
 
+COLOURS = "tests.encoders.colours:Colours"
+
+
+def encoder_grid(deployment, name, **own):
+    """The sites' images go through an encoder; `own` is what the node config of site b says."""
+    file = deployment / "experiment.toml"
+    text = file.read_text().replace("size = 8, channels = 1", f'encoder = "{name}", channels = 1')
+    file.write_text(text)
+    grid, config = sites_grid(deployment)
+    for number, node in enumerate(grid.nodes.values()):
+        node.update({"encoder": COLOURS} if number == 0 else own)
+    return grid, config
+
+
+def test_sites_encode_their_images_at_home(deployment):
+    pytest.importorskip("onnx", reason="needs the dev extra")
+    grid, config = encoder_grid(deployment, COLOURS, encoder=COLOURS)
+    run = served(grid, config)
+    assert run.summary["last_held_out_accuracy"] > 0.2
+    assert len(audit(deployment, "a")) == 60
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ({"encoder": f"{COLOURS[:-7]}OtherColours"}, "its weights are others than those of this"),
+        ({}, "this site has not said where that encoder is"),
+    ],
+)
+def test_a_site_with_another_encoder_stays_out(deployment, capsys, own, said):
+    pytest.importorskip("onnx", reason="needs the dev extra")
+    grid, config = encoder_grid(deployment, COLOURS, **own)
+    with pytest.raises(TooFew):
+        served(grid, config)
+    found = [line for line in capsys.readouterr().out.splitlines() if said in line]
+    assert all("data.encoder=" in line for line in found)
+    assert found
+
+
 def test_a_class_that_nobody_else_has_keeps_its_site_out(deployment, capsys):
     site_folder(deployment / "c" / "images", range(0, 20))
     (deployment / "c" / "images" / "three").rename(deployment / "c" / "images" / "dog")

@@ -4,6 +4,7 @@ import gzip
 import io
 import struct
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,8 +24,11 @@ from feddiv.data import DataOptions
 from feddiv.data.draw.draw import Draw
 from feddiv.data.images.decode import Decoder
 from feddiv.data.images.listing import Files
+from feddiv.data.published.unpack import unpack
 from feddiv.data.sources import load_dataset
 from feddiv.data.sources.mnist import read_idx
+from feddiv.data.texts.files import read_text
+from feddiv.encoders.tokens import read_tokenizer
 
 FEW_AND_MANY = pytest.mark.parametrize("how", ["few", pytest.param("many", marks=pytest.mark.full)])
 
@@ -200,6 +204,47 @@ def test_parquet(how):
     def check(content):
         with as_file(content, "mine.parquet") as path:
             fine_or_refused(lambda: loaded("table", path))
+
+    check()
+
+
+@FEW_AND_MANY
+def test_texts(how):
+    @fuzzed(how)
+    @given(spoilt("Grüße, 三\n".encode()) | st.binary(max_size=200) | st.text().map(str.encode))
+    def check(content):
+        with as_file(content, "mine.txt") as path:
+            fine_or_refused(lambda: read_text(path))
+
+    check()
+
+
+@FEW_AND_MANY
+def test_tokenizers(how):
+    tokenizers = pytest.importorskip("tokenizers", reason="no tokenizers, the extra encoders")
+    words = tokenizers.models.WordLevel({"[UNK]": 0, "one": 1}, unk_token="[UNK]")
+    good = tokenizers.Tokenizer(words).to_str().encode()
+
+    @fuzzed(how)
+    @given(spoilt(good) | st.binary(max_size=200))
+    def check(content):
+        fine_or_refused(lambda: read_tokenizer(content, "mine.onnx", Path("tokenizer.json")))
+
+    check()
+
+
+@FEW_AND_MANY
+def test_wheels(how):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(zipfile.ZipInfo("set/one"), b"abc" * 30)
+
+    @fuzzed(how)
+    @given(spoilt(packed.getvalue()) | st.binary(max_size=200))
+    def check(content):
+        with as_file(content, "mine.whl") as path:
+            (path.parent / "into").mkdir()
+            fine_or_refused(lambda: unpack(path, path.parent / "into", {"set/one": 90}))
 
     check()
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from feddiv.learning.robust import (
+    agreements,
     capped_sizes,
     geometric_median_weights,
     krum,
@@ -71,3 +72,31 @@ def test_the_geometric_median_of_points_on_a_line_is_their_median() -> None:
     # Most are the same: there is a centre, and it has no distance from them.
     same = geometric_median_weights(squared([1.0, 1.0, 1.0, 9.0]), np.ones(4))
     assert same @ np.array([1.0, 1.0, 1.0, 9.0]) == pytest.approx(1.0, abs=0.01)
+
+
+# Two of five are turned round; honest updates agree by .2, as on digits.
+SIDES = np.array([1, 1, -1, 1, -1])
+COSINES = 0.2 * np.outer(SIDES, SIDES) + 0.8 * np.eye(5)
+
+
+def test_who_points_against_the_others_disagrees() -> None:
+    # At first the mean of an honest one is (2 - 2) .2 / 4, that of another (1 - 3) .2 / 4: out.
+    found = agreements(COSINES, np.ones(5))
+    assert found.tolist() == pytest.approx([0.2, 0.2, -0.2, 0.2, -0.2])
+
+
+def test_the_larger_side_by_weight_is_believed() -> None:
+    found = agreements(COSINES, np.array([1.0, 1.0, 3.0, 1.0, 3.0]))
+    assert (np.sign(found) == -SIDES).all()
+
+
+def test_honest_updates_that_hardly_agree_all_count() -> None:
+    assert (agreements(0.02 + 0.98 * np.eye(4), np.ones(4)) > 0).all()
+
+
+def test_who_has_met_nobody_opposes_nobody() -> None:
+    cosines = np.array([[1.0, np.nan, np.nan], [np.nan, 1.0, 0.5], [np.nan, 0.5, 1.0]])
+    assert agreements(cosines, np.ones(3)).tolist() == [0.0, 0.5, 0.5]
+    assert agreements(np.ones((1, 1)), np.ones(1)).tolist() == [0.0]
+    # Nor does an update that did not move.
+    assert agreements(np.zeros((2, 2)), np.ones(2)).tolist() == [0.0, 0.0]

@@ -6,7 +6,12 @@ import torch
 
 from feddiv.core.arrays import Weights
 from feddiv.learning import robust_models
-from feddiv.learning.robust_models import clipped, robust_aggregate, squared_distances
+from feddiv.learning.robust_models import (
+    clipped,
+    robust_aggregate,
+    squared_distances,
+    update_cosines,
+)
 
 
 def model(*numbers: float, steps: int = 0) -> Weights:
@@ -63,3 +68,15 @@ def test_a_lied_size_is_no_help() -> None:
     lied = np.array([10.0, 10.0, 10.0, 30.0])  # capped from a thousand times as much
     assert robust_aggregate("median", MODELS, lied, 0.3)["net"]["weight"][0, 1] == 402.5
     assert robust_aggregate("median", MODELS, EQUAL, 0.3)["net"]["weight"][0, 1] == 4
+
+
+def test_directions_of_updates_leave_out_what_layers_count_of_their_inputs() -> None:
+    def model(weight: list[float], counted: float) -> Weights:
+        return {"net": {"w": torch.tensor(weight), "bn.running_mean": torch.tensor([counted])}}
+
+    sent = model([1.0, 1.0], 0.0)
+    models = [model([1.0, 3.0], 9.0), model([1.0, 0.0], 9.0), model([2.0, 2.0], 9.0), sent]
+    found = update_cosines(models, [sent] * 4)
+    half = np.sqrt(0.5)
+    assert found[0].tolist() == pytest.approx([1, -1, half, 0])
+    assert found[3].tolist() == [0, 0, 0, 0]

@@ -23,6 +23,8 @@ def parameters(net: nn.Module) -> int:
     [
         ("mlp", (64,), 10, (64 + 1) * 128 + (128 + 1) * 128 + (128 + 1) * 10),
         ("mlp", DIGIT, 10, (64 + 1) * 128 + (128 + 1) * 128 + (128 + 1) * 10),
+        ("linear", (64,), 10, (64 + 1) * 10),
+        ("linear", DIGIT, 10, (64 + 1) * 10),
         ("cnn", COLOUR, 10, 94_762),
         ("cnn", DIGIT, 10, (9 + 2) * 32 + (9 * 32 + 2) * 64 + (64 + 1) * 10),
         ("resnet18", COLOUR, 10, 11_173_962),
@@ -154,8 +156,8 @@ def test_unknown_name_lists_what_there_is():
     with pytest.raises(UserError) as error:
         build_net(ModelOptions(name="lenet"), COLOUR, classes=10)
     assert str(error.value) == (
-        "model.name='lenet' is no net; there are mlp, cnn, resnet18, resnet34, resnet50, "
-        "and import paths 'package.module:factory'"
+        "model.name='lenet' is no net; there are mlp, linear, cnn, resnet18, resnet34, "
+        "resnet50, and import paths 'package.module:factory'"
     )
 
 

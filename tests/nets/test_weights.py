@@ -11,9 +11,9 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from feddiv.core.errors import UserError
+from feddiv.core.weights import read_weights, weights_sha256
 from feddiv.nets import ModelOptions
 from feddiv.nets.build import build_net
-from feddiv.nets.weights import read_weights, weights_sha256
 
 COLOUR = (3, 40, 40)
 

@@ -215,6 +215,12 @@ def other_totals(content: dict[str, Any], tensors: dict[str, torch.Tensor]) -> N
             tensors[key] = torch.zeros(len(value) + 1, dtype=torch.float64)
 
 
+def no_filter(content: dict[str, Any], tensors: dict[str, torch.Tensor]) -> None:
+    for key, value in tensors.items():
+        if key.startswith("server/") and value.dtype == torch.float64:
+            value.fill_(float("nan"))
+
+
 def break_memories(content: dict[str, Any], tensors: dict[str, torch.Tensor]) -> None:
     tensors["clients/arena"][8:40] = 7
 
@@ -292,6 +298,8 @@ FORGED: dict[str, tuple[Change, str]] = {
         say(barred={"items": [[1, "long"]]}),
         "says 'long' for clients that are not asked",
     ),
+    "directions that are none": (say(directions=5), "has directions of updates that are none"),
+    "a filter that is no number": (no_filter, "has a state whose .* is not a number"),
     "another shape": (reshape, "has a model 'net' of another net"),
     "another type": (retype, "has a model 'net' of another net"),
     "another filter": (other_totals, "for .*, not torch.float64"),

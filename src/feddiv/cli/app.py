@@ -58,7 +58,7 @@ Allow = Annotated[
         show_default=False,
     ),
 ]
-KINDS = ("methods", "datasets", "partitions", "noise", "models", "presets")
+KINDS = ("methods", "datasets", "partitions", "noise", "models", "encoders", "presets")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -244,13 +244,21 @@ def predict(
     data: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Images, a folder of images, a table (.csv, .parquet) as it was trained on, "
-            "an .npz file (array x) or an .npy file; may be given more than once.",
+            help="Images or texts, a folder of them, a table (.csv, .parquet) as it was trained "
+            "on, an .npz file (array x) or an .npy file; may be given more than once.",
             show_default=False,
         ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE.csv", help="Where to write; without it, stdout.")
+    ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.onnx",
+            help="Where the encoder is now, of a model that was trained on features.",
+            show_default=False,
+        ),
     ] = None,
     allow: Allow = None,
 ) -> None:
@@ -259,5 +267,8 @@ def predict(
 
     paths = [at_home(path) for path in (*(data or ()), *(more or ()))]
     if not paths:
-        raise UserError("--data is missing: name images, a folder of images, a table or an array")
-    write_predictions(feddiv.load(model, allow=allow or ()), paths, out, _say)
+        raise UserError(
+            "--data is missing: name images or texts, a folder of them, a table or an array"
+        )
+    loaded = feddiv.load(model, allow=allow or (), encoder=encoder)
+    write_predictions(loaded, paths, out, _say)

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from feddiv.core.errors import UserError
 from feddiv.data import NOISES, PARTITIONS, SOURCES
+from feddiv.encoders.registry import ENCODERS, FORMS
 from feddiv.methods.registry import (
     METHODS,
     default_variant,
@@ -45,14 +46,17 @@ LISTS: Mapping[str, Callable[[], Rows]] = {
     "partitions": lambda: {name: _first_line(kind) for name, kind in PARTITIONS.items()},
     "noise": lambda: {name: _first_line(kind) for name, kind in NOISES.items()},
     "models": lambda: {name: net.summary for name, net in NETS.items()},
+    "encoders": lambda: {name: each.summary for name, each in ENCODERS.items()},
     "presets": presets,
 }
 
 
-# Where a name may also be the import path of something of one's own.
+# Where a name may also be the import path of something of one's own, or a file.
 OWN: Rows = {
     "methods": "package.module:Class is one of your own (docs/own-method.md)",
     "models": "package.module:factory is one of your own (docs/nets.md)",
+    "encoders": "; ".join(f"{form} is {each.summary}" for form, each in FORMS.items())
+    + " (docs/encoders.md)",
 }
 
 
@@ -70,7 +74,7 @@ def print_lists(kind: str | None, name: str | None = None) -> None:
             console.print(Text(each, style="bold"))
         _print_rows(console, LISTS[each](), indent)
         if each in OWN:
-            console.print(f"{indent}{OWN[each]}", soft_wrap=True)
+            console.print(f"{indent}{OWN[each]}", soft_wrap=True, markup=False)
 
 
 def _print_rows(console: Console, rows: Rows, indent: str = "") -> None:

@@ -16,6 +16,7 @@ NAMED: Final[Mapping[str, str]] = {
     "partition.name": "partitions",
     "noise.name": "noise",
     "model.name": "models",
+    "data.encoder": "encoders",
 }
 PLAIN: Final = re.compile(r"[\w.+-]+")  # no shell minds these characters
 

@@ -2,7 +2,7 @@
 
 import signal
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -91,7 +91,13 @@ def supernode(
     raise typer.Exit(keep_site(arguments or [], port))
 
 
-@deploy.command(epilog=examples("feddiv deploy demo", "feddiv deploy demo --rounds 4 --proxy"))
+@deploy.command(
+    epilog=examples(
+        "feddiv deploy demo",
+        "feddiv deploy demo --rounds 4 --proxy",
+        "feddiv deploy demo --data text",
+    )
+)
 def demo(
     out: Annotated[
         Path | None, typer.Option(help="A new folder; without it, one under runs/.")
@@ -102,6 +108,10 @@ def demo(
     proxy: Annotated[
         bool, typer.Option("--proxy", help="With nginx between the sites and the server.")
     ] = False,
+    data: Annotated[
+        Literal["images", "text"],
+        typer.Option(help="What the sites have; text needs feddiv data get newsgroups."),
+    ] = "images",
 ) -> None:
     """Run FedDiv between a server and three sites on this machine, over TLS, and stop them all."""
     needs_flower()
@@ -109,7 +119,7 @@ def demo(
     from feddiv.deploy.processes import Failed
 
     try:
-        outcome = show(out, rounds, typer.echo, proxy=proxy)
+        outcome = show(out, rounds, typer.echo, proxy=proxy, kind=data)
     except KeyboardInterrupt as stop:
         typer.echo("feddiv: stopped, the server and the sites too", err=True)
         raise typer.Exit(128 + getattr(stop, "signal", signal.SIGINT)) from None

@@ -76,6 +76,19 @@ class RunProgress:
         return f"{duration(rest)} left" if rest else ""
 
 
+@dataclass
+class Pace:
+    """How fast samples are made ready."""
+
+    done: int  # when it began
+    started: float = field(default_factory=time.monotonic)
+
+    def left(self, done: int, total: int) -> str:
+        """Time left at the pace so far."""
+        passed, made = time.monotonic() - self.started, done - self.done
+        return f"{duration((total - done) * passed / made)} left" if made and done < total else ""
+
+
 class Quiet(Watcher):
     """Says nothing, and remembers where the runs are written."""
 
@@ -147,16 +160,18 @@ class PlainProgress(Quiet):
     def __init__(self, console: Console) -> None:
         super().__init__()
         self.console = console
-        self.preparing, self.tenths = "", 0
+        self.preparing, self.tenths, self.pace = "", 0, Pace(0)
 
     def prepares(self, what: str, done: int, total: int) -> None:
         """A line for every tenth; none for what is done at once."""
         tenths = 10 * done // total
         if what != self.preparing:
-            self.preparing, self.tenths = what, 0
+            self.preparing, self.tenths, self.pace = what, 0, Pace(done)
         if total >= MANY and tenths > self.tenths:
             self.tenths = tenths
-            self.console.print(f"{what}: {done:,} of {total:,}", soft_wrap=True, markup=False)
+            parts = (f"{what}: {done:,} of {total:,}", self.pace.left(done, total))
+            line = "  ".join(part for part in parts if part)
+            self.console.print(line, soft_wrap=True, markup=False)
 
     def round(self, line: Record) -> None:
         """Print the round if it is its turn."""
@@ -183,7 +198,7 @@ class Live(Quiet):
             console=console,
         )
         self.task = TaskID(0)
-        self.preparing: dict[str, TaskID] = {}
+        self.preparing: dict[str, tuple[TaskID, Pace]] = {}
 
     def close(self) -> None:
         """Stop redrawing; the bars stay on the screen."""
@@ -197,10 +212,11 @@ class Live(Quiet):
         """A bar of its own."""
         if what not in self.preparing:
             self.bars.start()
-            self.preparing[what] = self.bars.add_task(
-                what, total=total, place="", words="", left=""
-            )
-        self.bars.update(self.preparing[what], completed=done, place=f"{done:,} of {total:,}")
+            task = self.bars.add_task(what, total=total, place="", words="", left="")
+            self.preparing[what] = task, Pace(done)
+        task, pace = self.preparing[what]
+        place, left = f"{done:,} of {total:,}", pace.left(done, total)
+        self.bars.update(task, completed=done, place=place, left=left)
 
     def starts(self, name: str, prepared: Prepared, folder: RunFolder) -> None:
         """A new bar under those of the runs before."""

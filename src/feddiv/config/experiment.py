@@ -32,6 +32,7 @@ from feddiv.core.options import Listed, Options
 from feddiv.data import PARTITIONS, DataOptions, NoiseOptions, PartitionOptions
 from feddiv.data.partition import DEALT_TO
 from feddiv.data.sources import find_source
+from feddiv.encoders.registry import find_encoder
 from feddiv.learning.robust import CentreRule
 from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Budget, Method, MethodOptions
@@ -127,7 +128,7 @@ class Experiment(Options):
     def from_anywhere(self) -> "Experiment":
         """The same with absolute paths, so that it means the same in another folder."""
         anchored: Experiment = _absolute(self)
-        return anchored
+        return anchored.model_copy(update={"data": anchored.data.from_anywhere()})
 
     def build_method(self) -> Method[Any, Any]:
         """The method, ready to be asked."""
@@ -190,6 +191,8 @@ def validated(
     except ValidationError as error:
         raise UserError(one_line(error, tree, Experiment)) from None
     find_source(experiment.data.source)
+    if experiment.data.encoder is not None:
+        find_encoder(experiment.data.encoder)
     check_net_name(experiment.model.name)
     experiment = with_private_filter(experiment, note)
     budget, method = experiment.budget, experiment.build_method()
@@ -208,8 +211,15 @@ def validated(
             f"robust.weights={experiment.robust.weights}: {experiment.method.name} looks at the "
             "models of single clients, and would get their aggregate; allowed: mean, clip"
         )
+    warmup = getattr(experiment.method, "warmup", None)
+    if experiment.robust.holds_models and getattr(warmup, "mode", None) == "hand_over":
+        note(
+            f"robust.weights={experiment.robust.weights}: in a hand-over there is nothing to "
+            "compare a client's model with; method.warmup.mode=average warms up by averages"
+        )
     robust = experiment.robust.filter
-    if robust != "sum" and not (method.takes_centres or sends_totals(method)):
+    looks = method.takes_centres or sends_totals(method) or experiment.data.standardise == "clients"
+    if robust != "sum" and not looks:
         note(
             f"robust.filter={robust} changes nothing: {experiment.method.name}, as it is set, has "
             "no filter that clients make together"

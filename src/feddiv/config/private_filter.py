@@ -31,6 +31,11 @@ def with_private_filter(experiment: "Experiment", note: Callable[[str], None]) -
             "evaluation.name=held_out: its counts would be uploaded without noise; with "
             "privacy.filter=dp take evaluation.name=central"
         )
+    if experiment.data.standardise == "clients":
+        raise UserError(
+            "data.standardise=clients: each client would tell sums of its features, which "
+            f"privacy.filter={privacy.filter} does not hide; take data.standardise=source"
+        )
     _check_defences(experiment)
     options, set_now = method.model_dump(), flat(method.model_dump())
     for key, usual, instead in method.private.get(privacy.filter, ()):

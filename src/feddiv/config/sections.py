@@ -65,9 +65,11 @@ class RobustOptions(Options):
     Where a rule weighs clients by n_k, no n_k counts for more than three times the median one.
     """
 
-    # How models become one: the method's own mean, the same of updates whose norm is clipped, or
-    # an aggregate that replaces the mean.
-    weights: Literal["mean", "clip", "median", "trimmed_mean", "krum", "geometric_median"] = "mean"
+    # How models become one: the method's own mean, the same of updates whose norm is clipped, the
+    # same without those that point against the others, or an aggregate that replaces the mean.
+    weights: Literal[
+        "mean", "clip", "aligned", "median", "trimmed_mean", "krum", "geometric_median"
+    ] = "mean"
     clip: float = Field(2.0, gt=0, le=1000)  # largest norm of an update, in medians of the norms
     trim: float = Field(0.3, ge=0, lt=0.5)  # the share of clients that may lie: left out, or cut
     # How the clients' statistics become one filter: as the method does it, or by a robust centre.

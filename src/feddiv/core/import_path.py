@@ -60,7 +60,7 @@ def checked_paths(allow: Collection[str]) -> Collection[str]:
     return allow
 
 
-def _check_allowed(key: str, path: str) -> None:
+def check_allowed(key: str, path: str) -> None:
     """Refuse what a file names and nobody has allowed; what the user names is noted."""
     reading = _reading.get()
     if reading is None:
@@ -110,7 +110,7 @@ def import_for(key: str, path: str, shape: str) -> Any:
 
     Nothing is imported that a file names and the user has not allowed.
     """
-    _check_allowed(key, path)
+    check_allowed(key, path)
     try:
         return import_from(path, shape)
     except NotFound as problem:

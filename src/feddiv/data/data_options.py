@@ -1,12 +1,15 @@
 """Which data to use, as the user writes it."""
 
 import math
-from typing import Annotated, Final, Literal
+from pathlib import Path
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field
 
 from feddiv.core.options import GivenPath, Listed, ListedNumbers, Options
 from feddiv.data.transform import Augment
+from feddiv.encoders.choice import EncoderChoice, Pooling
+from feddiv.encoders.registry import is_onnx_file
 
 MOST_SAMPLES: Final = 1_000_000_000
 MOST_CLASSES: Final = 100_000
@@ -28,6 +31,7 @@ class Columns(Options):
     """
 
     image: str | None = None  # path of the image, from the table on
+    text: str | None = None  # the text itself, for data.encoder
     label: str | None = None  # the given label
     client: str | None = None  # who holds the sample
     split: str | None = None  # train or test
@@ -38,6 +42,7 @@ class Columns(Options):
 # Of columns that nobody named, the first that is there.
 USUAL_COLUMNS: Final = {
     "image": ("image", "path", "file", "file_name", "filename"),
+    "text": ("text",),
     "label": ("label",),
     "client": ("client",),
     "split": ("split",),
@@ -50,6 +55,10 @@ class DataOptions(Options):
 
     `classes`, `features`, `shape`, `mean` and `std` are for data that stay at their sites
     (`data.source=sites`): there the server says what samples look like.
+
+    With an `encoder` samples are what it makes of them. `encoder_size`, `encoder_mean`,
+    `encoder_std` and `encoder_pooling` are usually known of it; they and `encoder_sha256`, which
+    says which weights it has, are filled in when a run begins.
     """
 
     source: str = "digits"  # one of `feddiv list datasets`
@@ -87,6 +96,27 @@ class DataOptions(Options):
         | None,
         ListedNumbers,
     ] = None
+    # Feature vectors by what the source says, or by sums that the clients tell.
+    standardise: Literal["source", "clients"] = "source"
+    # A frozen encoder: one of `feddiv list encoders`, FILE.onnx, timm:NAME, package.module:factory.
+    encoder: str | None = Field(default=None, min_length=1, max_length=4096)
+    # Side in pixels of the images that the encoder sees.
+    encoder_size: int | None = Field(default=None, ge=8, le=4096)
+    # What images are normalised with for the encoder: one number, or one for each colour.
+    encoder_mean: Annotated[
+        Annotated[tuple[float, ...], Field(strict=False)] | None, ListedNumbers
+    ] = None
+    # For normalisation, like encoder_mean.
+    encoder_std: Annotated[
+        Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(strict=False)] | None,
+        ListedNumbers,
+    ] = None
+    # One vector from maps or tokens: their mean, their maximum, or the first token.
+    encoder_pooling: Pooling | None = None
+    # 2 also encodes the mirrored image: training draws one of the two each time.
+    encoder_views: int = Field(default=1, ge=1, le=2)
+    # sha256 (hex) of the encoder's weights.
+    encoder_sha256: str | None = Field(default=None, pattern="^[0-9a-fA-F]{64}$")
     # For normalisation: one number, or one for each channel or feature.
     mean: Annotated[Annotated[tuple[float, ...], Field(strict=False)] | None, ListedNumbers] = None
     # For normalisation, like mean.
@@ -94,3 +124,49 @@ class DataOptions(Options):
         Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(strict=False)] | None,
         ListedNumbers,
     ] = None
+
+    @property
+    def encoding(self) -> EncoderChoice | None:
+        """The encoder and how it is used, if there is one."""
+        if self.encoder is None:
+            return None
+        return EncoderChoice(
+            self.encoder,
+            self.encoder_size,
+            self.encoder_mean,
+            self.encoder_std,
+            self.encoder_pooling,
+            self.encoder_views,
+            self.encoder_sha256,
+        )
+
+    def encoded_by(self, choice: EncoderChoice | None) -> Self:
+        """The same with this encoder."""
+        if choice is None:
+            return self
+        return self.model_copy(
+            update={
+                "encoder": choice.name,
+                "encoder_size": choice.size,
+                "encoder_mean": choice.mean,
+                "encoder_std": choice.std,
+                "encoder_pooling": choice.pooling,
+                "encoder_views": choice.views,
+                "encoder_sha256": choice.sha256,
+            }
+        )
+
+    def as_resolved(self, begun: Self) -> Self:
+        """The same, where it says nothing about its encoder with what a run was begun with."""
+        if self.encoder is None or begun.encoder is None:
+            return self
+        found = {key: getattr(begun, key) for key in type(self).model_fields if "encoder_" in key}
+        return self.model_copy(
+            update={key: value for key, value in found.items() if getattr(self, key) is None}
+        )
+
+    def from_anywhere(self) -> Self:
+        """The same with the absolute path of an encoder that is a file."""
+        if self.encoder is None or not is_onnx_file(self.encoder):
+            return self
+        return self.model_copy(update={"encoder": str(Path(self.encoder).expanduser().absolute())})

@@ -1,10 +1,12 @@
 """Mean and spread of training data, for normalisation."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
+
+from feddiv.core.arrays import Array
 
 Numbers = tuple[float, ...]
 
@@ -34,27 +36,44 @@ def counted_statistics(counts: npt.NDArray[np.int64]) -> tuple[Numbers, Numbers]
     total = counts.sum(axis=1)
     mean = counts @ values / total
     spread = (counts * (values - mean[:, None]) ** 2).sum(axis=1) / total
-    return _numbers(mean), _safe(np.sqrt(spread), np.ones(len(counts)))
+    return _numbers(mean), _numbers(safe_std(np.sqrt(spread), np.ones(len(counts))))
+
+
+def feature_sums(features: npt.NDArray[np.floating]) -> tuple[Array, Array]:
+    """Sum and sum of squares per feature [D] of vectors [N,D], in float64."""
+    exact = features.astype(np.float64)
+    return exact.sum(axis=0), np.square(exact).sum(axis=0)
 
 
 def feature_statistics(features: npt.NDArray[np.float32]) -> tuple[Numbers, Numbers]:
     """Mean and std per feature of float32 [N,D]."""
-    # A part at a time: numpy would make a float64 copy of them all.
-    parts = [features[start : start + _CHUNK] for start in range(0, len(features), _CHUNK)]
-    mean = _summed(part.sum(axis=0, dtype=np.float64) for part in parts) / len(features)
-    squares = _summed(np.square(part - mean).sum(axis=0) for part in parts)
-    size = np.max([np.abs(part).max(axis=0) for part in parts], axis=0)
-    return _numbers(mean), _safe(np.sqrt(squares / len(features)), size.astype(np.float64))
+    return statistics_of_parts(lambda start, stop: features[start:stop], len(features))
 
 
-def _summed(parts: Iterator[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+def statistics_of_parts(
+    part: Callable[[int, int], npt.NDArray[np.float32]], count: int
+) -> tuple[Numbers, Numbers]:
+    """The same of rows that are read a part at a time, from one row to another."""
+
+    # Not all at once: numpy would make a float64 copy of them.
+    def parts() -> Iterator[npt.NDArray[np.float32]]:
+        return (part(start, min(start + _CHUNK, count)) for start in range(0, count, _CHUNK))
+
+    mean = _summed(each.sum(axis=0, dtype=np.float64) for each in parts()) / count
+    squares = _summed(np.square(each - mean).sum(axis=0) for each in parts())
+    size = np.max([np.abs(each).max(axis=0) for each in parts()], axis=0)
+    std = safe_std(np.sqrt(squares / count), size.astype(np.float64))
+    return _numbers(mean), _numbers(std)
+
+
+def _summed(parts: Iterator[Array]) -> Array:
     return reduce(np.add, parts)
 
 
-def _safe(std: npt.NDArray[np.float64], size: npt.NDArray[np.float64]) -> Numbers:
+def safe_std(std: Array, size: Array) -> Array:
     """1 where a channel or feature is constant up to rounding: centred, but not blown up."""
-    return _numbers(np.where(std > np.maximum(1e-6 * size, 1e-30), std, 1.0))
+    return np.where(std > np.maximum(1e-6 * size, 1e-30), std, 1.0)
 
 
-def _numbers(values: npt.NDArray[np.float64]) -> Numbers:
+def _numbers(values: Array) -> Numbers:
     return tuple(float(value) for value in values)

@@ -35,3 +35,11 @@ def some_held_out(labels: Rows, share: float | None, where: str) -> tuple[Rows, 
             f"{where}: {len(labels)} samples are too few to hold out {part} of each class as test"
         )
     return train, test
+
+
+def cut(
+    labels: Rows, truth: Rows | None, share: float | None, where: str
+) -> tuple[Rows, Rows, Rows]:
+    """Rows to train on, rows to test on, and labels to judge these by: the truth where known."""
+    kept, held = some_held_out(labels, share, where)
+    return kept, held, (labels if truth is None else truth)[held]

@@ -63,6 +63,11 @@ class Transform:
         """What is to be cut out of these inputs, if anything."""
         return self.window if inputs.shape[1:3] != self.window else None
 
+    def draws_for(self, inputs: torch.Tensor) -> bool:
+        """Whether `augmented` may give these stored rows otherwise than `plain`."""
+        cropped = self._smaller_window(inputs) is not None
+        return inputs.dim() == 4 and (self.augment.flip or self.augment.pad > 0 or cropped)
+
     def plain(self, inputs: torch.Tensor) -> torch.Tensor:
         """Normalised float32: uint8 [B,H,W,C] -> [B,C,H,W] in channels_last, or [B,D] -> [B,D]."""
         if window := self._smaller_window(inputs):
@@ -101,6 +106,10 @@ class AsTheyAre(Transform):
     std: tuple[float, ...] = (1.0,)
     augment: Augment = field(default_factory=Augment)
     each: Callable[[torch.Tensor], torch.Tensor] | None = None
+
+    def draws_for(self, inputs: torch.Tensor) -> bool:
+        """Where somebody's own change is made."""
+        return self.each is not None
 
     def plain(self, inputs: torch.Tensor) -> torch.Tensor:
         """The same."""

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from feddiv.core.arrays import Weights
-from feddiv.defence.defence import Defence, usual_norm
+from feddiv.defence.defence import FEWEST, Defence, usual_norm
+from feddiv.defence.directions import Directions
 from feddiv.defence.pooled import RobustTotals
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.update_norm import update_norm
-from feddiv.learning.average import copied
+from feddiv.learning.average import RunningMean, copied
 from feddiv.learning.robust import capped_sizes
-from feddiv.learning.robust_models import clipped, robust_aggregate
+from feddiv.learning.robust_models import clipped, robust_aggregate, update_cosines
 from feddiv.methods.contract import Exchange, Kind, Replies, Reply
 
 DRIFT = 2.0  # how much larger the usual update may be than before
@@ -30,7 +31,9 @@ class DefendedReplies:
     """The replies of one exchange as the method gets them.
 
     `sizes` are the clients' n_k as they said them, `norms` those of the updates of the replies
-    taken so far, `recent` those of earlier exchanges. Without a defence nothing is held or changed.
+    taken so far, `recent` those of earlier exchanges. `directions` are where updates have pointed,
+    also in this exchange once it is over, `opposed` whose model did not count because of that, and
+    how far it agrees with the others. Without a defence nothing is held or changed.
     """
 
     source: Replies
@@ -41,6 +44,8 @@ class DefendedReplies:
     norms: Mapping[int, float]
     recent: tuple[float, ...] = ()
     accounts: Accounts | None = None
+    directions: Directions = field(default_factory=Directions)
+    opposed: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def missing(self) -> list[int]:
@@ -87,8 +92,34 @@ class DefendedReplies:
             return replies
         sizes = [r.samples for r in replies if r.weights is not None]
         weights = capped_sizes(np.array(sizes, np.float64))
+        if robust.weights == "aligned":
+            return self._aligned(replies, models)
         aggregate = robust_aggregate(robust.weights, list(models.values()), weights, robust.trim)
         return [r if r.weights is None else replace(r, weights=aggregate) for r in replies]
+
+    def _aligned(self, replies: list[Reply], models: Mapping[int, Weights]) -> list[Reply]:
+        """The replies, whose model points against the others' with the mean of those for its own.
+
+        So the method weighs the models by its own rule, and who is left out moves that mean
+        nowhere.
+        """
+        clients = list(models)
+        sent = [self.exchange.to(client).weights for client in clients]
+        cosines = update_cosines(list(models.values()), sent)
+        self.directions = self.directions.met(clients, cosines)
+        if len(self.directions.clients) < FEWEST:
+            return replies  # of two nobody can say which is turned round
+        found = self.directions.agreements(self.sizes, self.defence)
+        inside = [client for client in clients if found[client] >= 0]
+        if not inside or len(inside) == len(clients):
+            return replies
+        self.opposed = {client: found[client] for client in clients if found[client] < 0}
+        mean = RunningMean()
+        for client in inside:
+            mean.add(models[client], self.defence.size(self.sizes[client]))
+        others = mean.mean()
+        assert others is not None
+        return [replace(r, weights=others) if r.client in self.opposed else r for r in replies]
 
     def _clipped(self, reply: Reply) -> Reply:
         """The reply, its update at most so many times the usual norm."""

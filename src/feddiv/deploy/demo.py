@@ -25,6 +25,7 @@ import tomli_w
 
 from feddiv.core.errors import UserError
 from feddiv.deploy.demo_sites import DemoData, DemoSite, write_demo_data
+from feddiv.deploy.demo_stock import STOCKS, DemoKind
 from feddiv.deploy.deployment import CONNECTION, Deployment, absolute, init, usable
 from feddiv.deploy.processes import Failed, Kept, Processes
 from feddiv.deploy.site_names import ServerAddress
@@ -66,7 +67,13 @@ class DemoResult:
 
 
 def demo(
-    out: Path | None, rounds: int, say: Say, limits: Limits | None = None, *, proxy: bool = False
+    out: Path | None,
+    rounds: int,
+    say: Say,
+    limits: Limits | None = None,
+    *,
+    proxy: bool = False,
+    kind: DemoKind = "images",
 ) -> DemoResult:
     """Run FedDiv between three sites; whatever happens, no process is left."""
     if sys.platform == "win32":
@@ -74,15 +81,16 @@ def demo(
     if proxy and shutil.which("nginx", path=environment()["PATH"]) is None:
         raise UserError("--proxy: nginx is not installed (1.19.5 or later)")
     begun, limits = time.monotonic(), limits or Limits()
+    stock = STOCKS[kind]()
     folder = _made(out)
     port, inner, *site_ports = free_ports(5)
-    data = write_demo_data(folder / "data")
+    data = write_demo_data(folder / "data", stock)
     sites = tuple(site.name for site in data.sites)
     address = ServerAddress(_HERE, port)
     deployment = init(folder / "deployment", sites, address, inner if proxy else None)
     _fill_in(deployment.server / "experiment.toml", data, rounds)
     for site in data.sites:
-        say(f"{site.name}: {site.images} images, {len(site.wrong)} with a wrong label")
+        say(f"{site.name}: {site.samples} {stock.what}, {len(site.wrong)} with a wrong label")
 
     with Processes(folder / "logs", environment()) as processes:
         _start(processes, deployment, data, site_ports, limits)
@@ -195,15 +203,15 @@ def online_nodes(processes: Processes, deployment: Deployment, limits: Limits) -
 def _fill_in(file: Path, data: DemoData, rounds: int) -> None:
     """The experiment that init writes, with what an engineer would fill in."""
     experiment = tomllib.loads(file.read_text(encoding="utf-8"))
+    stock = data.stock
+    experiment["data"] = {
+        "source": experiment["data"]["source"],
+        "classes": list(stock.classes),
+        "path": str(data.test),
+        **stock.data,
+    }
     settings: dict[str, dict[str, Any]] = {
-        "data": {
-            "classes": list(data.classes),
-            "size": data.size,
-            "channels": 1,
-            "mean": list(data.mean),
-            "std": list(data.std),
-            "path": str(data.test),
-        },
+        "model": {"name": stock.model},
         "evaluation": {"name": "central"},
         "train": {"epochs": 5, "batch": 10, "lr": 0.03},
         "warmup": {"iterations": 1},

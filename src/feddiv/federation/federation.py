@@ -11,6 +11,7 @@ import numpy.typing as npt
 from feddiv.core.arrays import StateDict, Weights
 from feddiv.core.randomness import Streams
 from feddiv.core.trees import Tensors
+from feddiv.data.scaling import Scaling
 from feddiv.learning.quality import Confusion
 from feddiv.methods.contract import Assessment, Exchange, Facts, Message, Visit
 
@@ -53,6 +54,8 @@ class Federation(ABC):
     and `regroup` let a turn be repeated.
     """
 
+    scaling: Scaling | None = None  # that all clients were told, if any
+
     @property
     @abstractmethod
     def facts(self) -> Facts:
@@ -61,6 +64,10 @@ class Federation(ABC):
     @abstractmethod
     def make_model(self, name: str, rng: Streams) -> StateDict:
         """Freshly initialised weights."""
+
+    @abstractmethod
+    def standardise(self, scaling: Scaling) -> None:
+        """From now on everybody's feature vectors are standardised by this."""
 
     @abstractmethod
     def visits(self, exchange: Exchange, rng: Streams) -> Iterator[Visit[Any] | Absence]:

@@ -8,6 +8,7 @@ from feddiv.core.arrays import StateDict, Weights
 from feddiv.core.interrupts import allowed
 from feddiv.core.randomness import Streams
 from feddiv.core.trees import Tensors
+from feddiv.data.scaling import Scaling
 from feddiv.federation.client_memory import MemoryRecords, MemoryStore
 from feddiv.federation.federation import Federation
 from feddiv.federation.workspace import Workspace
@@ -36,6 +37,11 @@ class Simulation(Federation):
     def make_model(self, name: str, rng: Streams) -> StateDict:
         """Freshly initialised weights."""
         return self.workspace.make_model(name, rng)
+
+    def standardise(self, scaling: Scaling) -> None:
+        """In all clients at once: they share their data."""
+        self.scaling = scaling
+        self.workspace.standardise(scaling)
 
     def outputs_finite(self, weights: Weights) -> bool:
         """Tried in this process."""

@@ -5,12 +5,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from feddiv.core.arrays import Weights
+from feddiv.data.scaling import Scaling
 from feddiv.methods.contract import Message, Reply
 
 
-def message_bytes(message: Message) -> int:
-    """Bytes of a message on the way down."""
-    return _weights_bytes(message.weights) + _payload_bytes(message.payload)
+def message_bytes(message: Message, scaling: Scaling | None = None) -> int:
+    """Bytes of a message on the way down, and of what features are standardised by."""
+    standard = 0 if scaling is None else scaling.nbytes
+    return _weights_bytes(message.weights) + _payload_bytes(message.payload) + standard
 
 
 def reply_bytes(reply: Reply) -> int:

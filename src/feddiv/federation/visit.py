@@ -9,6 +9,8 @@ from feddiv.federation.client_memory import MemoryRecords
 from feddiv.federation.private_visit import Own, Protection, is_step
 from feddiv.federation.workspace import Workspace
 from feddiv.methods.contract import Message, Reply, Visit
+from feddiv.methods.feature_sums import KIND as SUMS
+from feddiv.methods.feature_sums import told_sums
 from feddiv.methods.held_out_counts import KIND, examined
 
 
@@ -27,6 +29,10 @@ def make_visit(
     client, protection = workspace.client(rng.client), Protection(workspace, rng, own)
     if is_step(message):
         return Visit(Reply(client.id, len(client), payload=protection.step(message)), b"")
+    if message.kind == SUMS:
+        if not workspace.tells_sums:
+            raise UserError("is asked for sums of features, and data.standardise is not clients")
+        return Visit(told_sums(client), b"")
     received = protection.received(message) if protection.active else message
     noise = None
     if message.kind == KIND:

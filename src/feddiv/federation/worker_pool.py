@@ -31,6 +31,7 @@ from feddiv.core.errors import WorkerLost
 from feddiv.core.interrupts import allowed
 from feddiv.core.randomness import Streams
 from feddiv.core.trees import pack, unpack
+from feddiv.data.scaling import Scaling
 from feddiv.federation.shared_memory import SharedArea, room_for
 from feddiv.federation.simulation import Simulation
 from feddiv.federation.worker_process import (
@@ -141,6 +142,11 @@ class Workers(Simulation):
             assert without_weights is not None
             reply = replace(without_weights, weights=outcome.weights)
             yield Visit(reply, outcome.memory, outcome.answer.diary)
+
+    def standardise(self, scaling: Scaling) -> None:
+        """Workers see data as they were when they were forked: others are, at the next exchange."""
+        super().standardise(scaling)
+        self.close()
 
     def evaluate(self, weights: Weights) -> npt.NDArray[np.float32]:
         """Test logits; each worker takes a stretch of the chunks."""

@@ -12,6 +12,7 @@ from feddiv.config.experiment import Experiment
 from feddiv.core.arrays import StateDict, Weights
 from feddiv.core.randomness import Streams
 from feddiv.data import Dataset, Draw, client_samples, held_out_samples
+from feddiv.data.scaling import Scaling
 from feddiv.learning.predict import CHUNK
 from feddiv.methods.common import copy_of
 from feddiv.methods.contract import Client, Method
@@ -39,12 +40,14 @@ class Workspace:
         compiled: bool = False,
         factory: Callable[[], nn.Module] | None = None,
         privacy: PrivacyOptions | None = None,
+        tells_sums: bool = False,
     ) -> None:
         self.device = device or torch.device("cpu")
         self.method, self.draw, self.model = method, draw, model
         self.dataset = dataset.on(self.device)
         self.precision, self.compiled = precision, compiled
         self.privacy = privacy or PrivacyOptions()
+        self.tells_sums = tells_sums  # of features: whether clients are asked for them
         self.transform = dataset.transform
         # A net that the caller brings knows its own shape.
         self._build: Build | None = None if factory is None else lambda shape, classes: factory()
@@ -69,7 +72,13 @@ class Workspace:
             compiled=experiment.compile,
             factory=net,
             privacy=experiment.privacy,
+            tells_sums=experiment.data.standardise == "clients",
         )
+
+    def standardise(self, scaling: Scaling) -> None:
+        """Feature vectors are standardised by this from now on."""
+        self.dataset = self.dataset.scaled_by(scaling)
+        self.transform = self.dataset.transform
 
     def make_model(self, name: str, rng: Streams) -> StateDict:
         """Weights as the net's own initialisers draw them, or those it starts from.
@@ -120,12 +129,14 @@ class Workspace:
     ) -> npt.NDArray[np.float32]:
         """Test logits [N, C], in fixed chunks; of the chunks from `first` up to `last` only."""
         nets = {name: self.load(name, state).eval() for name, state in weights.items()}
-        chunks = torch.split(self.dataset.test.inputs, CHUNK)[first:last]
+        test = self.dataset.test
+        starts = range(0, max(1, len(test)), CHUNK)[first:last]
+        chunks = (test.rows(slice(start, start + CHUNK)) for start in starts)
         outputs = [
             self.method.predict(nets, self.transform.plain(chunk.to(self.device)))
             for chunk in chunks
         ]
-        self.dataset.test.let_go()
+        test.let_go()
         return torch.cat(outputs).float().cpu().numpy()
 
     @torch.no_grad()
@@ -133,7 +144,7 @@ class Workspace:
         """Whether the model's outputs make sense: on a few test samples or, without, on noise."""
         test, shape = self.dataset.test, (FEW, *self.dataset.input_shape)
         if len(test):
-            inputs = self.transform.plain(test.inputs[:FEW].to(self.device))
+            inputs = self.transform.plain(test.rows(slice(FEW)).to(self.device))
         else:
             inputs = torch.randn(shape, generator=Streams(0).torch("probe")).to(self.device)
         nets = {name: self.load(name, state).eval() for name, state in weights.items()}

@@ -27,6 +27,7 @@ KEYS = (
     "allow-net",
     "allow-noise",
     "allow-method",
+    "encoder",
     *LIMITS,
     "need-privacy",
     *EPSILONS,
@@ -119,6 +120,7 @@ def site_of(node: Mapping[str, Any], run: Mapping[str, Any]) -> Site:
         nets=_allowed(node, "allow-net"),
         noises=_allowed(node, "allow-noise"),
         methods=_allowed(node, "allow-method"),
+        encoder=str(node["encoder"]) if "encoder" in node else None,
         limits=SiteLimits.of(node),
         privacy=Needed.of(node),
     )

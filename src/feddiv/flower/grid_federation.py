@@ -26,6 +26,7 @@ from feddiv.core.interrupts import allowed
 from feddiv.core.randomness import Streams
 from feddiv.core.terminal import LINE, shown
 from feddiv.core.trees import Tensors
+from feddiv.data.scaling import Scaling
 from feddiv.federation.federation import Absence, Federation, Totals
 from feddiv.federation.reply_check import Refused
 from feddiv.federation.workspace import Workspace
@@ -252,6 +253,7 @@ class FlowerFederation(Federation):
             self.config,
             self.versions.get(client, ""),
             tuple(sorted({each[client] for each in versions if client in each})),
+            scaling=self.scaling,
         )
 
     def accept(self, client: int, memory: str) -> None:
@@ -320,6 +322,11 @@ class FlowerFederation(Federation):
             given, self.initial = self.initial, None
             return given
         return self.workspace.make_model(name, rng)
+
+    def standardise(self, scaling: Scaling) -> None:
+        """Sites are told with every message."""
+        self.scaling = scaling
+        self.workspace.standardise(scaling)
 
     def evaluate(self, weights: Weights) -> npt.NDArray[np.float32]:
         """Logits of the test samples that the server has."""

@@ -20,6 +20,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from feddiv.core.arrays import StateDict, Weights
 from feddiv.core.errors import UserError
 from feddiv.core.terminal import NAME, shown
+from feddiv.data.scaling import Scaling
 from feddiv.federation.reply_check import Refused
 from feddiv.flower.arrays import LONGEST_HEADER, read_tensors, write_tensors
 from feddiv.methods.contract import Message, Payload, Reply
@@ -29,6 +30,7 @@ BETWEEN = "\n"  # two names of entries
 PACKED = "feddiv.tensors"  # what the bytes of a model's array are
 TASK, ANSWER, PROBLEM = "task", "answer", "problem"
 SOFTWARE = metadata.version("feddiv")  # server and sites have to have the same
+MEAN, STD = "mean", "std"  # of a task: what features are standardised by
 SHAPE = ":shape"  # of the entry whose name comes before it
 SIDES = re.compile(r"(?:[0-9]{1,12}(?:x[0-9]{1,12}){0,31})?")
 PART = re.compile(r"(?:attempt ([1-9][0-9]{0,5})/)?(again/)?")
@@ -69,15 +71,19 @@ class SiteTask:
     start: str = ""  # version of the memory to start from; empty: none
     keep: tuple[str, ...] = ()  # versions that the server may come back to
     software: str = SOFTWARE  # the server's version of feddiv
+    scaling: Scaling | None = None  # what features are standardised by, once clients have agreed
 
 
 def message_records(
     task: SiteTask, message: Message, weights: Mapping[str, ArrayRecord] | None = None
 ) -> RecordDict:
     """A task and its message; `weights` are its models' records, if they are made already."""
-    head = {**asdict(task.address), **asdict(task)}
+    head: dict[str, Any] = {**asdict(task.address), **asdict(task)}
     head["keep"] = " ".join(task.keep)
     head.pop("address")
+    head.pop("scaling")
+    if task.scaling is not None:
+        head |= {MEAN: task.scaling.mean.tolist(), STD: task.scaling.std.tolist()}
     return RecordDict(
         {
             TASK: ConfigRecord(head),
@@ -97,7 +103,19 @@ def read_task(records: RecordDict) -> SiteTask:
         _text(head, "start"),
         tuple(_text(head, "keep").split()),
         _text(head, "software"),
+        _scaling(head),
     )
+
+
+def _scaling(head: Mapping[str, Any]) -> Scaling | None:
+    if MEAN not in head and STD not in head:
+        return None
+    mean, std = (_array(key, head.get(key), str(_length(head.get(key)))) for key in (MEAN, STD))
+    return Scaling(mean, std)
+
+
+def _length(value: object) -> int:
+    return len(value) if isinstance(value, list) else 0
 
 
 def read_message(records: RecordDict, kind: str) -> Message:

@@ -24,6 +24,7 @@ from feddiv.core.spreadsheets import cell
 from feddiv.core.terminal import LINE, shown
 from feddiv.data.classes import UnknownClass
 from feddiv.data.noise.own_noise import import_paths
+from feddiv.encoders.registry import ENCODERS, OtherWeights
 from feddiv.federation.client_memory import MemoryRecords
 from feddiv.federation.private_visit import Protection
 from feddiv.federation.reply_check import Refused
@@ -43,6 +44,7 @@ from feddiv.flower.site_ledger import SiteLedger
 from feddiv.flower.site_limits import SiteLimits
 from feddiv.flower.site_privacy import Needed, SitePrivacy
 from feddiv.methods.contract import Assessment, Message, Reply
+from feddiv.methods.feature_sums import KIND as SUMS
 from feddiv.presets import toml_tree
 
 TOKEN = re.compile(r"[0-9a-f]{8,64}")
@@ -60,8 +62,9 @@ class Site:
     `net` builds the net of somebody's own Flower app; otherwise the run's `model.name` says it.
     Code that the server names is run only if the site has allowed it: a net from a module if it is
     among `nets`, a method if it is among `methods`, noise, which a trial draws, if it is among
-    `noises`. `limits` are what it does for a server at most, `privacy` is what a run has to have
-    before the site takes part.
+    `noises`. `encoder` is the site's own word for the run's encoder where that is no name of ours
+    but a file or a module; its weights have to be those of the run. `limits` are what it does for a
+    server at most, `privacy` is what a run has to have before the site takes part.
     """
 
     folder: Path
@@ -70,6 +73,7 @@ class Site:
     nets: tuple[str, ...] = ()
     noises: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
+    encoder: str | None = None
     limits: SiteLimits = field(default_factory=SiteLimits)
     privacy: Needed = field(default_factory=Needed)
 
@@ -111,6 +115,7 @@ class Site:
         if loaded.client != address.client:
             raise UserError(f"is client {loaded.client} and was asked as client {address.client}")
         workspace = Workspace.of(experiment, loaded.dataset, loaded.draw, self.net)
+        _standardise(workspace, task)
         # By client too: nodes that share a folder by mistake must not share a memory.
         kept = self.folder / "runs" / address.run / str(loaded.client)
         memory = SiteMemory(kept, workspace.method.Memory)
@@ -149,6 +154,8 @@ class Site:
                 "has a class that is none of the run's: its log names it; the run's are "
                 f"{', '.join(problem.classes)}"
             ) from None
+        except OtherWeights:  # nothing of the site's own is in it
+            raise
         except UserError as problem:
             say(str(problem))
             raise UserError("its data cannot be used: its log says why") from None
@@ -170,6 +177,7 @@ class Site:
                     'allowed; allow it by allow-noise="package.module:Class" in its node config'
                 )
         self._check_method(tree.get("method"))  # the same
+        tree = self._with_own_encoder(tree)
         experiment = validated({**tree, "against": ()})  # a site runs one method
         self.privacy.check(experiment.privacy)
         name = experiment.model.name
@@ -180,6 +188,21 @@ class Site:
             )
         return experiment
 
+    def _with_own_encoder(self, tree: dict[str, Any]) -> dict[str, Any]:
+        """A file or module that the server names means nothing here: the site names its own."""
+        data = tree.get("data")
+        name = data.get("encoder") if isinstance(data, dict) else None
+        if not isinstance(data, dict) or name is None or name in ENCODERS:
+            return tree
+        if self.encoder is None:
+            raise UserError(
+                f"data.encoder={name}: this site has not said where that encoder is; say so by "
+                'encoder="FILE.onnx" (or package.module:factory) in its node config'
+            )
+        if "encoder_sha256" not in data:
+            raise UserError(f"data.encoder={name}: the server does not say which weights it has")
+        return {**tree, "data": {**data, "encoder": self.encoder}}
+
     def _check_method(self, section: object) -> None:
         name = str(section.get("name")) if isinstance(section, dict) else ""
         if is_import_path(name) and name not in self.methods:
@@ -187,6 +210,16 @@ class Site:
                 f"method.name={name}: this site runs no method from a module that it has not "
                 'allowed; allow it by allow-method="package.module:Class" in its node config'
             )
+
+
+def _standardise(workspace: Workspace, task: SiteTask) -> None:
+    """As the clients have agreed, where the run lets them; before that they are asked for sums."""
+    scaling, agreed = task.scaling, workspace.tells_sums and task.kind != SUMS
+    if scaling is None and not agreed:
+        return
+    if scaling is None or not agreed or not scaling.fits(workspace.dataset.input_shape):
+        raise UserError("is not told what the run standardises features by, or something else")
+    workspace.standardise(scaling)
 
 
 def say(line: str) -> None:

@@ -104,7 +104,8 @@ class OwnData:
         images = {"size": data.size, "channels": data.channels} if data.features is None else {}
         takes = SOURCES[source].takes
         given = {key: value for key, value in images.items() if key in takes}
-        return DataOptions(source=source, path=self.path, **given)  # type: ignore[arg-type]
+        own = DataOptions(source=source, path=self.path, **given)  # type: ignore[arg-type]
+        return own.encoded_by(data.encoding)
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ def held(
 
 
 def _names(options: DataOptions, dataset: Dataset) -> Callable[[int], str]:
-    """Images by their files; rows by their numbers."""
+    """Images and texts by their files; rows by their numbers."""
     rows = dataset.origin
 
     def name(sample: int) -> str:
@@ -164,7 +165,9 @@ def _names(options: DataOptions, dataset: Dataset) -> Callable[[int], str]:
             everything = options.model_copy(update={"test_share": 0.0})
             listed.append(SOURCES[options.source].load(everything))
         source, row = listed[0], int(rows[sample])
-        return source.train.images.name(row) if isinstance(source, ImageListing) else str(row)
+        if isinstance(source, ImageListing):
+            return source.train.images.name(row)
+        return str(row) if source.originals is None else source.originals.train.name(row)
 
     listed: list[Dataset | ImageListing] = []  # read again only if somebody asks
     return name

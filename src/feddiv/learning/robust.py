@@ -99,3 +99,23 @@ def geometric_median_weights(distances: Array, weights: Array) -> Array:
         share = weights / np.maximum(gaps, least)
         share = share / share.sum()
     return np.asarray(share)
+
+
+def agreements(cosines: Array, weights: Array) -> Array:
+    """How far each of K clients' updates points where the others' do [K]; below 0: against them.
+
+    A client's agreement is the weighted mean of its cosines with the others that it has met;
+    `cosines` [K, K] are NaN of those who have not. Who disagrees the most, in sum, is left out of
+    that mean, then the next one, until nobody in it is below 0 or one is left: who has met many is
+    judged before those who have met few.
+    """
+    met = ~np.isnan(cosines) & ~np.eye(len(weights), dtype=bool)
+    known = np.where(met, cosines, 0.0)
+    inside = np.ones(len(weights), bool)
+    while True:
+        share = met * (weights * inside)
+        sums, total = (share * known).sum(axis=1), share.sum(axis=1)
+        worst = int(np.where(inside, sums, np.inf).argmin())
+        if sums[worst] >= 0 or inside.sum() == 1:
+            return np.asarray(sums / np.where(total > 0, total, 1.0))
+        inside[worst] = False

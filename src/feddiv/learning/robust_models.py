@@ -21,6 +21,7 @@ from feddiv.learning.robust import (
 )
 
 STRETCH = 1 << 15  # entries of each model
+COUNTED = ("running_mean", "running_var")  # how torch's normalisation layers call what they count
 Centre = Callable[[Array], Array]  # of values [K, P]
 
 
@@ -45,6 +46,24 @@ def squared_distances(models: Sequence[Weights]) -> Array:
         products += moved @ moved.T
     own = np.diag(products)
     return np.maximum(own[:, None] + own[None, :] - 2 * products, 0.0)
+
+
+def update_cosines(models: Sequence[Weights], sent: Sequence[Weights]) -> Array:
+    """Between the updates of all models [K, K]; those of an update that did not move are 0.
+
+    What normalisation layers count of their inputs is left out: it moves the same way in an honest
+    update and in one that was turned round.
+    """
+    products = np.zeros((len(models), len(models)))
+    begun = _stretches(sent, trained_only=True)
+    for (_, _, after), (_, _, before) in zip(
+        _stretches(models, trained_only=True), begun, strict=True
+    ):
+        moved = after - before
+        products += moved @ moved.T
+    norms = np.sqrt(np.diag(products))
+    apart = np.outer(norms, norms)
+    return np.asarray(np.divide(products, apart, out=np.zeros_like(products), where=apart > 0))
 
 
 def clipped(model: Weights, sent: Weights, factor: float) -> Weights:
@@ -79,10 +98,14 @@ def _centred(models: Sequence[Weights], centre: Centre) -> Weights:
     return result
 
 
-def _stretches(models: Sequence[Weights]) -> Iterator[tuple[tuple[str, str], slice, Array]]:
+def _stretches(
+    models: Sequence[Weights], *, trained_only: bool = False
+) -> Iterator[tuple[tuple[str, str], slice, Array]]:
     """Values [K, P] of all models, at most `STRETCH` entries at a time, and where they belong."""
     for name, net in models[0].items():
         for key, like in floating(net):
+            if trained_only and key.rpartition(".")[2] in COUNTED:
+                continue
             columns = [model[name][key].reshape(-1) for model in models]
             for start in range(0, like.numel(), STRETCH):
                 part = slice(start, min(start + STRETCH, like.numel()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ from feddiv.core.arrays import Module, Tensor
 from feddiv.core.options import Options
 from feddiv.core.randomness import Streams
 from feddiv.data import Samples
+from feddiv.learning.sgd import Optimiser, Sgd
 
 
 class TrainOptions(Options):
@@ -46,7 +47,7 @@ def train(
     objective: Objective,
     options: TrainOptions,
     rng: Streams,
-    optimiser: torch.optim.Optimizer | None = None,
+    optimiser: Optimiser | None = None,
 ) -> int:
     """Train in place for `options.epochs` epochs; returns the number of SGD steps.
 
@@ -62,35 +63,41 @@ def train(
             if len(rows) < 2:
                 continue
             net.train()
-            for chosen in batches(len(rows), options.batch, order):
-                inputs = samples.augmented(rows[chosen], augment)
+            chosen = torch.randperm(len(rows), generator=order)
+            sizes = batch_sizes(len(rows), options.batch)
+            parts = torch.split(rows[chosen], sizes)
+            learnt = torch.split(labels[chosen].to(samples.device), sizes)
+            for part, targets in zip(parts, learnt, strict=True):
+                inputs = samples.augmented(part, augment)
                 optimiser.zero_grad()
-                learnt = labels[chosen].to(inputs.device)
-                loss = objective(net, Batch(inputs, learnt, rows[chosen]))
+                loss = objective(net, Batch(inputs, targets, part))
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
                 steps += 1
     return steps
 
 
-def sgd(net: torch.nn.Module, options: TrainOptions) -> torch.optim.Optimizer:
+def sgd(net: torch.nn.Module, options: TrainOptions) -> Optimiser:
     """The optimiser of one visit; its momentum is never sent."""
-    return torch.optim.SGD(
+    return Sgd(
         net.parameters(),
         lr=options.lr,
         momentum=options.momentum,
         weight_decay=options.weight_decay,
-        fused=True,
     )
 
 
-def batches(count: int, size: int, generator: torch.Generator) -> Iterator[torch.Tensor]:
-    """A random order in batches; a trailing batch of one joins the batch before it."""
-    order = torch.randperm(count, generator=generator)
-    last = count - 1 if count % size == 1 and count > 1 else count
-    starts = list(range(0, last, size))
-    for start, stop in zip(starts, [*starts[1:], count], strict=True):
-        yield order[start:stop]
+def batches(count: int, size: int, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+    """A random order in batches."""
+    return torch.split(torch.randperm(count, generator=generator), batch_sizes(count, size))
+
+
+def batch_sizes(count: int, size: int) -> list[int]:
+    """Of the batches of an epoch; a trailing batch of one joins the batch before it."""
+    whole, rest = divmod(count, size)
+    if rest == 1 and whole:
+        return [size] * (whole - 1) + [size + 1]
+    return [size] * whole + [rest] * bool(rest)
 
 
 def everything(samples: Samples) -> Callable[[int], Selection]:

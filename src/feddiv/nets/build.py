@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 
 from feddiv.core.errors import UserError, in_one_line
 from feddiv.core.import_path import import_from, is_import_path
+from feddiv.core.weights import read_weights
 from feddiv.nets.foreign import ForeignNet, import_net, with_features_and_head
 from feddiv.nets.net import Build, Net, NetBuild, use_channels_last
-from feddiv.nets.net_options import NETS, ModelOptions, check_net_name
+from feddiv.nets.net_options import FOR_SOME, NETS, ModelOptions, check_net_name
 from feddiv.nets.resnet import stem_of
-from feddiv.nets.weights import read_weights, start_from, unwrapped
+from feddiv.nets.weights import start_from, unwrapped
 
 
 def find_net(name: str) -> NetBuild:
@@ -25,17 +27,17 @@ def find_net(name: str) -> NetBuild:
 
 
 def find_build(options: ModelOptions) -> Build:
-    """How the net of these options is built."""
+    """How the net of these options is built; one that it would not look at is a mistake."""
     spec = find_net(options.name)
-    if options.stem is None:
-        return spec.build
-    if options.stem not in spec.stems:
-        several = ", ".join(name for name in NETS if find_net(name).stems)
-        raise UserError(
-            f"model.stem={options.stem}: model.name={options.name!r} begins in one way only; "
-            f"a stem can be chosen for {several}"
-        )
-    return spec.stems[options.stem]
+    for key in FOR_SOME:
+        value = getattr(options, key)
+        if value is not None and key not in spec.takes:
+            others = ", ".join(name for name in NETS if key in find_net(name).takes)
+            raise UserError(
+                f"model.{key}={value}: model.name={options.name!r} has no use for it; it is for "
+                f"{others}"
+            )
+    return partial(spec.build, options)
 
 
 def build_net(
@@ -104,7 +106,7 @@ def check_shapes(
 def _stem_hint(name: str, weights: Mapping[str, torch.Tensor], net: torch.nn.Module) -> str:
     """What to set where weights that do not fit have another stem than the net."""
     theirs, ours = stem_of(weights), stem_of(net.state_dict())
-    if theirs in (None, ours) or theirs not in find_net(name).stems:
+    if theirs in (None, ours) or "stem" not in find_net(name).takes:
         return ""
     return f"; model.stem={theirs} begins as these weights do"
 

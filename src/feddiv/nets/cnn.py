@@ -5,6 +5,7 @@ from itertools import pairwise
 from torch import Tensor, nn
 
 from feddiv.nets.net import Net, NetBuild, image_channels
+from feddiv.nets.net_options import ModelOptions
 
 WIDTHS = (32, 64, 128)
 SMALL_IMAGE_WIDTHS = (32, 64)  # a third pooling would leave too few pixels
@@ -36,7 +37,7 @@ def block(inputs: int, outputs: int) -> nn.Sequential:
     )
 
 
-def build_cnn(input_shape: tuple[int, ...], classes: int) -> Cnn:
+def build_cnn(options: ModelOptions, input_shape: tuple[int, ...], classes: int) -> Cnn:
     """A CNN of three blocks, of two where the images are small."""
     channels = image_channels("cnn", input_shape, smallest_side=2 ** len(SMALL_IMAGE_WIDTHS))
     small = min(input_shape[1:]) < SMALL_IMAGE_BELOW

@@ -9,13 +9,14 @@ from torch import Tensor, nn
 from feddiv.core.errors import UserError, in_one_line
 from feddiv.core.import_path import import_for
 from feddiv.nets.net import Net, NetBuild
+from feddiv.nets.net_options import ModelOptions
 
 
 def import_net(path: str) -> NetBuild:
     """The net whose factory is at this import path; it is called by keyword, once for each net."""
     factory = import_factory(path)
 
-    def build(input_shape: tuple[int, ...], classes: int) -> nn.Module:
+    def build(options: ModelOptions, input_shape: tuple[int, ...], classes: int) -> nn.Module:
         try:
             net = factory(input_shape=input_shape, classes=classes)
         except Exception as problem:

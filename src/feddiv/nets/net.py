@@ -1,12 +1,13 @@
 """What every net of this package has in common."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from feddiv.core.errors import UserError
+from feddiv.nets.net_options import ModelOptions
 
 
 class Net(nn.Module):
@@ -37,13 +38,13 @@ Build = Callable[[tuple[int, ...], int], nn.Module]
 
 @dataclass(frozen=True)
 class NetBuild:
-    """How a net is built for an input shape (without the batch) and a number of classes.
+    """How a net is built from options, an input shape (without the batch) and a number of classes.
 
-    `stems` has the ways in which it may begin, where it has several; `build` takes the usual one.
+    `takes` names the options that are for some nets only and that this one looks at.
     """
 
-    build: Build
-    stems: Mapping[str, Build] = field(default_factory=dict)
+    build: Callable[[ModelOptions, tuple[int, ...], int], nn.Module]
+    takes: frozenset[str] = frozenset()
 
 
 def image_channels(name: str, input_shape: tuple[int, ...], smallest_side: int = 1) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -12,9 +12,10 @@ from feddiv.core.did_you_mean import did_you_mean
 from feddiv.core.errors import UserError
 from feddiv.core.import_path import is_import_path
 from feddiv.core.options import GivenPath, Options
-from feddiv.nets.weights import weights_sha256
+from feddiv.core.weights import weights_sha256
 
 Stem = Literal["cifar", "imagenet"]
+Norm = Literal["none", "layer", "batch"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,11 @@ class NetEntry:
 
 NETS: Mapping[str, NetEntry] = {
     "mlp": NetEntry(
-        "two hidden layers of 128; takes images and feature vectors", "feddiv.nets.mlp:MLP"
+        "two hidden layers of 128, or others; takes images and feature vectors",
+        "feddiv.nets.mlp:MLP",
+    ),
+    "linear": NetEntry(
+        "one linear layer; takes images and feature vectors", "feddiv.nets.linear:LINEAR"
     ),
     "cnn": NetEntry(
         "three small conv blocks (two below 16 pixels), 95k parameters", "feddiv.nets.cnn:CNN"
@@ -49,6 +54,8 @@ NETS: Mapping[str, NetEntry] = {
     ),
 }
 
+FOR_SOME = ("stem", "hidden", "layers", "dropout", "norm")  # options that not every net looks at
+
 
 def check_net_name(name: str) -> None:
     """Refuse a name that is none of ours and no import path."""
@@ -62,13 +69,17 @@ def check_net_name(name: str) -> None:
 class ModelOptions(Options):
     """Which net to train: `name` is one of `feddiv list models`, or "package.module:factory".
 
-    `stem` chooses how a ResNet begins, by default as usual for it. `weights` is a file of published
-    weights to start from, or "none"; `sha256` says which file that is, and is filled in when a run
-    begins.
+    `stem` chooses how a ResNet begins, by default as usual for it; the options after it are for
+    `mlp`. `weights` is a file of published weights to start from, or "none"; `sha256` says which
+    file that is, and is filled in when a run begins.
     """
 
     name: str = "cnn"
     stem: Stem | None = None
+    hidden: int | None = Field(None, ge=1, le=100_000)  # width of a hidden layer, by default 128
+    layers: int | None = Field(None, ge=1, le=100)  # hidden ones, by default 2
+    dropout: float | None = Field(None, ge=0, lt=1)  # share of hidden units, by default 0
+    norm: Norm | None = None  # before each ReLU, by default none
     weights: GivenPath | None = None
     sha256: str | None = Field(default=None, pattern="^[0-9a-fA-F]{64}$")
 
@@ -77,6 +88,11 @@ class ModelOptions(Options):
     def _none(cls, value: object) -> object:
         """TOML has no null, and a preset may have a file to be done without."""
         return None if value == "none" else value
+
+    @property
+    def architecture(self) -> dict[str, Any]:
+        """What tells this net from others of its name, as far as it is set."""
+        return self.model_dump(include=set(FOR_SOME), exclude_none=True)
 
     @property
     def untrained(self) -> ModelOptions:

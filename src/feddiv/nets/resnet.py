@@ -8,12 +8,11 @@ and PyTorch's default initialisation.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
 from torch import Tensor, nn
 
 from feddiv.nets.net import Net, NetBuild, image_channels
-from feddiv.nets.net_options import Stem
+from feddiv.nets.net_options import ModelOptions, Stem
 
 KERNELS: dict[Stem, int] = {"cifar": 3, "imagenet": 7}  # side of the first convolution
 STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # (width, stride of the stage's first block)
@@ -122,26 +121,24 @@ class Plan:
     name: str
     block: type[BasicBlock] | type[Bottleneck]
     depths: tuple[int, int, int, int]
+    usual: Stem
 
-    def build(self, input_shape: tuple[int, ...], classes: int, *, stem: Stem) -> ResNet:
+    def build(self, options: ModelOptions, input_shape: tuple[int, ...], classes: int) -> ResNet:
         """The net; as for ImageNet it also has the initialisation that is usual there."""
         channels = image_channels(self.name, input_shape)
-        imagenet = stem == "imagenet"
+        imagenet = (options.stem or self.usual) == "imagenet"
         net = ResNet(self.block, self.depths, channels, classes, imagenet_stem=imagenet)
         for module in net.modules() if imagenet else ():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
         return net
 
-    def net(self, usual: Stem) -> NetBuild:
-        """How it is built, with its usual stem and others."""
-        stems = {
-            "cifar": partial(self.build, stem="cifar"),
-            "imagenet": partial(self.build, stem="imagenet"),
-        }
-        return NetBuild(stems[usual], stems)
+    @property
+    def net(self) -> NetBuild:
+        """How it is built, with its usual stem or another."""
+        return NetBuild(self.build, frozenset({"stem"}))
 
 
-RESNET18 = Plan("resnet18", BasicBlock, (2, 2, 2, 2)).net("cifar")
-RESNET34 = Plan("resnet34", BasicBlock, (3, 4, 6, 3)).net("cifar")
-RESNET50 = Plan("resnet50", Bottleneck, (3, 4, 6, 3)).net("imagenet")
+RESNET18 = Plan("resnet18", BasicBlock, (2, 2, 2, 2), "cifar").net
+RESNET34 = Plan("resnet34", BasicBlock, (3, 4, 6, 3), "cifar").net
+RESNET50 = Plan("resnet50", Bottleneck, (3, 4, 6, 3), "imagenet").net

@@ -2,66 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
 
 from feddiv.core.errors import UserError
-from feddiv.core.given_files import at_home, read_given
-from feddiv.data.published.pickles import read_torch_weights
 
-MOST = 16 << 30  # bytes of a file of weights
 NAMED = 20  # keys of each kind that an error lists
 WRAPPER = "module."  # by torch.nn.DataParallel
 COUNTER = ".num_batches_tracked"  # of batch norm: older files and other formats have none
-
-
-def read_weights(path: Path, sha256: str | None = None) -> dict[str, torch.Tensor]:
-    """The named tensors of a safetensors file, or of one that `torch.save` wrote.
-
-    With `sha256` the content is compared first, and nothing of a file that differs is read.
-    """
-    from safetensors.torch import load  # it loads torch
-
-    content = _content(path)
-    found = hashlib.sha256(content).hexdigest()
-    if sha256 is not None and found != sha256.lower():
-        raise UserError(
-            f"model.weights={path}: is not the file of this run (sha256 {found}, "
-            f"model.sha256={sha256})"
-        )
-    # Its header, JSON, follows eight bytes that give the header's length.
-    if content[8:9] == b"{":
-        try:
-            return load(content)
-        except (SafetensorError, ValueError) as error:
-            raise UserError(f"model.weights={path}: damaged safetensors ({error})") from None
-    try:
-        return read_torch_weights(content)
-    except ValueError as error:
-        raise UserError(f"model.weights={path}: {error}") from None
-
-
-def weights_sha256(path: Path) -> str:
-    """sha256 (hex) of the file."""
-    return hashlib.sha256(_content(path)).hexdigest()
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return read_given(at_home(path), MOST)
-    except MemoryError:
-        raise UserError(f"model.weights={path}: does not fit into memory") from None
-    except FileNotFoundError:
-        raise UserError(
-            f"model.weights={path}: there is no such file; name one with published weights, "
-            "or none to start from scratch"
-        ) from None
-    except OSError as error:
-        raise UserError(f"model.weights={path}: cannot be read ({error.strerror})") from None
 
 
 def unwrapped(weights: dict[str, torch.Tensor], net: torch.nn.Module) -> dict[str, torch.Tensor]:

@@ -18,11 +18,13 @@ from torch import Tensor
 from feddiv.core.errors import UserError, in_one_line
 from feddiv.core.files import Unreadable, json_object, load_tensors, save_tensors, tensors_hash
 from feddiv.core.trees import NotATree, Tensors, assemble, dismantle
+from feddiv.defence.directions import Directions
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.client_memory import CHECKSUM, plain_name
 from feddiv.federation.federation import Federation
 from feddiv.runs.loop import Cut
 from feddiv.runs.replies import Tally
+from feddiv.runs.standardise import Standard
 
 HEADER = "feddiv-checkpoint"
 VERSION = 2
@@ -69,8 +71,10 @@ class Checkpoints:
         """Save a cut, then forget all but the last ones."""
         tree, tensors = dismantle(cut.state, "server")
         accounts, rows = dismantle(cut.accounts, "accounts")
+        directions, cosines = dismantle(cut.directions, "directions")
+        standard, numbers = dismantle(cut.standard, "standard")
         clients = {f"clients/{name}": tensor for name, tensor in federation.save().items()}
-        tensors |= rows | clients
+        tensors |= rows | cosines | numbers | clients
         files = sorted({*federation.files(), *self.kept(cut.state)})
         content = {
             "version": VERSION,
@@ -83,6 +87,8 @@ class Checkpoints:
             "accounts": accounts,
             "norms": list(cut.norms),
             "barred": dismantle(cut.barred)[0],
+            "directions": directions,
+            "standard": standard,
             "standing": dismantle(standing)[0],
             "files": files,
         }
@@ -183,6 +189,10 @@ class Checkpoints:
             assemble(Accounts | None, content.get("accounts"), tensors),
             tuple(content.get("norms", ())),
             assemble(dict[int, int], content.get("barred", {"items": []}), {}),
+            assemble(Directions, content["directions"], tensors)
+            if "directions" in content
+            else Directions(),
+            assemble(Standard | None, content.get("standard"), tensors),
         )
         prefix = "clients/"
         clients = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

@@ -19,6 +19,7 @@ from feddiv.core.files import Unreadable
 from feddiv.core.import_path import is_import_path
 from feddiv.core.randomness import Streams
 from feddiv.core.trees import NotATree, dismantle
+from feddiv.defence.directions import Directions
 from feddiv.federation.accounts import SIZES, SUM, UPLOADS, Accounts
 from feddiv.federation.client_memory import ARENA, MemoryRecords, ModelFiles, saved_records
 from feddiv.methods.contract import Facts, Method, Moment, Reply, declared_kind
@@ -29,6 +30,7 @@ from feddiv.runs.loop import Cut, turns_of
 from feddiv.runs.prepare import Prepared
 from feddiv.runs.replies import Tally
 from feddiv.runs.run_folder import JOURNALS, journal_lines
+from feddiv.runs.standardise import Standard
 
 COUNTED = (SIZES, UPLOADS)  # accounts of whole numbers, one for each client
 TRIED = 8  # samples that the model is tried on
@@ -42,6 +44,7 @@ def check_content(checkpoint: Checkpoint, prepared: Prepared, path: Path) -> Non
         _check_journals(checkpoint, path)
         _check_memories(checkpoint, prepared, nets)
         _check_accounts(checkpoint.cut.accounts, prepared)
+        _check_standard(checkpoint.cut.standard, prepared)
         _check_state(checkpoint.cut, prepared, nets)
     except (Unreadable, NotATree):
         raise
@@ -59,6 +62,7 @@ def _check_numbers(checkpoint: Checkpoint) -> None:
         raise Unreadable("says nothing that can be read of clients that are not asked")
     for number in (*cut.barred.keys(), *cut.barred.values()):
         _count(number, "clients that are not asked")
+    _check_directions(cut.directions)
     for norm in cut.norms:
         if not isinstance(norm, int | float) or not math.isfinite(norm) or norm < 0:
             raise Unreadable(f"says {str(norm)[:40]!r} for a norm, which is none")
@@ -69,6 +73,21 @@ def _check_numbers(checkpoint: Checkpoint) -> None:
     for tally in cut.tallies:
         _check_tally(tally)
     round_line([seen for tally in cut.tallies for seen in tally.visits])  # once the turn is over
+
+
+def _check_directions(directions: object) -> None:
+    """Cosines [S, S] of S clients, each named once."""
+    if not isinstance(directions, Directions):
+        raise Unreadable("has directions of updates that are none")
+    clients, cosines = directions.clients, directions.cosines
+    if not isinstance(clients, np.ndarray) or not isinstance(cosines, np.ndarray):
+        raise Unreadable("has directions of updates that are none")
+    for client in clients.tolist():
+        _count(client, "clients that were compared")
+    if len(set(clients.tolist())) != len(clients) or cosines.shape != (len(clients),) * 2:
+        raise Unreadable("has directions of updates of other clients than it names")
+    if (np.abs(cosines[~np.isnan(cosines)]) > 1 + 1e-6).any():
+        raise Unreadable("has directions of updates with a cosine above 1")
 
 
 def _check_tally(tally: Tally) -> None:
@@ -151,6 +170,19 @@ def _check_accounts(accounts: object, prepared: Prepared) -> None:
             raise Unreadable(f"has accounts of {str(name)[:40]!r} below zero")
     if prepared.experiment.privacy.filter == "none":
         _check_totals(accounts, prepared)
+
+
+def _check_standard(standard: object, prepared: Prepared) -> None:
+    """What features are standardised by has to be there if clients agreed on it, and only then."""
+    agreed = prepared.experiment.data.standardise == "clients"
+    if standard is None and not agreed:
+        return
+    if not agreed or not isinstance(standard, Standard):
+        raise Unreadable("says nothing that can be read of how features are standardised")
+    if not standard.scaling.fits(prepared.dataset.input_shape):
+        raise Unreadable("has numbers to standardise features by that are none")
+    for number in (standard.bytes_up, standard.bytes_down):
+        _count(number, "bytes of sums")
 
 
 def _check_totals(accounts: Accounts, prepared: Prepared) -> None:
@@ -245,7 +277,7 @@ def _check_outputs(
     split = dataset.test if len(dataset.test) else dataset.train
     samples = torch.zeros(2, *dataset.input_shape)
     if len(split):
-        samples = workspace.transform.plain(split.inputs[:TRIED].cpu())
+        samples = workspace.transform.plain(split.rows(slice(TRIED)).cpu())
     for name, state in models:
         net.load_state_dict(state)
         if not net(samples).isfinite().all():
@@ -275,6 +307,10 @@ def check_like(like: object, state: object, *, exact: bool) -> None:
     if type(state) is not type(like):
         raise Unreadable(f"has a {type(state).__name__} for its state")
     first, found = dismantle(like)[1], dismantle(state)[1]
+    for key, numbers in found.items():  # a first state marks with NaN what nobody has said yet
+        marked = key in first and (not first[key].numel() or first[key].isnan().any())
+        if numbers.isnan().any() and not marked:
+            raise Unreadable(f"has a state whose {key} is not a number")
     for key in first.keys() & found.keys():
         ours, theirs = first[key], found[key]
         same = ours.shape == theirs.shape if exact else ours.dim() == theirs.dim()

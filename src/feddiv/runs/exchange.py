@@ -16,6 +16,7 @@ from feddiv.defence.defence import (
     standing_out,
     usual_norm,
 )
+from feddiv.defence.directions import Directions
 from feddiv.defence.replies import DefendedReplies
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.carrying import carriage_of
@@ -38,13 +39,15 @@ class ServerPart:
 
     `accounts` is what clients have said in all, None in a run that an earlier version began without
     them; `norms` are those of the last updates, by which single ones are judged; `barred` says up
-    to which turn clients are not asked whose update was that of no honest one.
+    to which turn clients are not asked whose update was that of no honest one; `directions` where
+    their updates have pointed.
     """
 
     state: Any
     accounts: Accounts | None = None
     norms: tuple[float, ...] = ()
     barred: Mapping[int, int] = field(default_factory=dict)
+    directions: Directions = field(default_factory=Directions)
 
 
 class FarOut(Exception):
@@ -201,6 +204,7 @@ class Exchanger:
             norms=replies.norms,
             recent=before.norms,
             accounts=accounts,
+            directions=before.directions,
         )
         state = self.method.merge(before.state, exchange, defended)
         replies.bytes_up += carriage.bytes_up
@@ -208,7 +212,10 @@ class Exchanger:
         # What was refused counts for the next measure: where many in a row are far out, it is the
         # model they began with, and the run has to be able to go on from it.
         norms = self.defence.recent(before.norms, [*replies.norms.values(), *replies.too_large])
-        return ServerPart(state, accounts, norms, before.barred), replies
+        for client, agreement in defended.opposed.items():
+            why = f"its updates point against the others' ({agreement:.2f})"
+            self._lines.append({"client": client, "kind": exchange.message.kind, "left_out": why})
+        return ServerPart(state, accounts, norms, before.barred, defended.directions), replies
 
     def _write(self) -> None:
         lines, self._lines = self._lines, []

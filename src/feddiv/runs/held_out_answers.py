@@ -34,7 +34,7 @@ class Answers:
                 continue
             reply, sent = visit.reply, self.carriage.exchange.message
             self.bytes_up += reply_bytes(reply)
-            self.bytes_down += message_bytes(sent)
+            self.bytes_down += message_bytes(sent, self.federation.scaling)
             try:
                 kind = self._kind(reply.client)
                 check_reply(reply, kind, sent, sizes[reply.client])

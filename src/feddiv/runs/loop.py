@@ -11,6 +11,7 @@ from feddiv.core.arrays import Weights
 from feddiv.core.errors import Diverged, TooFew, UserError
 from feddiv.core.randomness import Streams
 from feddiv.defence.defence import Defence
+from feddiv.defence.directions import Directions
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.federation import Federation
 from feddiv.methods.contract import Facts, Method, Moment
@@ -20,6 +21,7 @@ from feddiv.runs.evaluate import Evaluation
 from feddiv.runs.exchange import Exchanger, ServerPart
 from feddiv.runs.journal import Record, round_line
 from feddiv.runs.replies import Refusal, Tally
+from feddiv.runs.standardise import Standard, agreed_standard
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class Cut:
     norms: tuple[float, ...] = ()  # of the last updates, by which single ones are judged
     # Up to which turn clients are not asked whose update was that of no honest one.
     barred: Mapping[int, int] = field(default_factory=dict)
+    directions: Directions = field(default_factory=Directions)  # of updates: robust.weights=aligned
+    standard: Standard | None = None  # what clients standardise their features by
 
 
 class Loop:
@@ -71,6 +75,7 @@ class Loop:
         *,
         defence: Defence | None = None,
         privacy: PrivacyOptions | None = None,
+        standardise: bool = False,
         start: Cut | None = None,
         on_client: Callable[[Record], None],
         on_round: Callable[[Record, Weights], None],
@@ -89,13 +94,26 @@ class Loop:
             start = Cut(
                 method.begin(lambda name: federation.make_model(name, rng), facts, rng.at(round=0)),
                 accounts=Accounts(),
+                standard=self._standard() if standardise else None,
             )
+        if start.standard is not None:
+            federation.standardise(start.standard.scaling)
         self.cut = start
         # False while the clients' memories have moved on and `cut` has not yet: a checkpoint
         # that was written then would not fit together.
         self.consistent = True
         self._refusals: list[Refusal] = []  # of the turn that is under way
         self._no_sum = ""  # why a secure sum of it was given up
+
+    def _standard(self) -> Standard:
+        """What clients agree to standardise their features by, before the first turn."""
+        before = Turn(0, Moment("hello", 0), 0.0)
+        return agreed_standard(
+            self.federation,
+            self.defence,
+            self.rng.at(round=0),
+            lambda line: self._note(before, line),
+        )
 
     @property
     def state(self) -> Any:
@@ -140,14 +158,17 @@ class Loop:
             measures = self.evaluation.measure(
                 self.method, self.federation, self.state, rng, lambda line: self._note(turn, line)
             )
+        costs: list[Tally | Standard] = [*tallies]
+        if self.cut.standard is not None and turn.number == 1:
+            costs.append(self.cut.standard)
         line = {
             **_head(turn),
             **measures,
             **round_line([visit for tally in tallies for visit in tally.visits]),
             **self.method.records(self.state),
             "missing": [client for tally in tallies for client in tally.missing],
-            "bytes_up": sum(tally.bytes_up for tally in tallies),
-            "bytes_down": sum(tally.bytes_down for tally in tallies),
+            "bytes_up": sum(each.bytes_up for each in costs),
+            "bytes_down": sum(each.bytes_down for each in costs),
             "seconds": seconds,
             "evaluation_seconds": time.perf_counter() - started,
         }
@@ -155,8 +176,7 @@ class Loop:
         self.consistent = False
         self.federation.mark()  # what `save` writes from now on
         cut = self.cut
-        after = Cut(cut.state, turn.number + 1)
-        self._cut(replace(after, accounts=cut.accounts, norms=cut.norms, barred=cut.barred))
+        self._cut(replace(cut, turn=turn.number + 1, tallies=(), seconds=0.0, attempt=0))
 
     def _unusable(self, turn: Turn) -> Exception:
         """Why a turn brought nothing; numbers that are not finite mean steps that are too large."""
@@ -224,7 +244,7 @@ class Loop:
             lambda line: self._note(turn, line),
             turn.number,
         )
-        before = ServerPart(cut.state, cut.accounts, cut.norms, cut.barred)
+        before = ServerPart(cut.state, cut.accounts, cut.norms, cut.barred, cut.directions)
         try:
             after, replies = exchanger.make(exchange, before, rng)
             tally = replies.tally
@@ -243,6 +263,7 @@ class Loop:
             accounts=after.accounts,
             norms=after.norms,
             barred=after.barred,
+            directions=after.directions,
         )
         if cut_here:
             self.on_cut(self.cut)

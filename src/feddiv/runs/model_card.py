@@ -1,10 +1,11 @@
 """What a trained model's file says beside its weights."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from feddiv.nets.net_options import Stem
+from feddiv.encoders.choice import EncoderChoice
+from feddiv.nets.net_options import FOR_SOME, ModelOptions, Norm, Stem
 
 LARGEST_INPUT: Final = 1 << 24  # numbers of one sample
 
@@ -14,7 +15,9 @@ class ModelCard:
     """What one needs beside the weights to predict with them.
 
     `columns` are those of the table that it was trained on, in order: of features, or of paths of
-    images. Empty where there was none, and in models of earlier versions.
+    images. Empty where there was none, and in models of earlier versions. Where the net takes what
+    an encoder makes of images or texts, `encoder` is which, with the sha256 of its weights, and
+    `image_shape` the (height, width, channels) of the images that the encoder takes, None of texts.
     """
 
     net: str
@@ -24,8 +27,25 @@ class ModelCard:
     std: tuple[float, ...]
     method: dict[str, Any]
     stem: Stem | None = None
+    hidden: int | None = None  # this and the next three of an MLP, None as usual for it
+    layers: int | None = None
+    dropout: float | None = None
+    norm: Norm | None = None
     as_they_are: bool = False  # samples are what the net eats already
     columns: tuple[str, ...] = ()
+    encoder: EncoderChoice | None = None
+    image_shape: tuple[int, int, int] | None = None
+
+    @classmethod
+    def of_header(cls, fields: dict[str, Any]) -> "ModelCard":
+        """What a file's header says, found to be possible."""
+        card = cls(**_with_tuples(fields))
+        if card.encoder is not None:
+            if not isinstance(card.encoder, dict):
+                raise ValueError("encoder is no table")
+            card = replace(card, encoder=EncoderChoice(**_with_tuples(card.encoder)))
+        card.check()
+        return card
 
     def check(self) -> None:
         """Refuse what no run has written: a header may be somebody else's."""
@@ -38,8 +58,32 @@ class ModelCard:
             raise ValueError(f"input_shape is of more than {LARGEST_INPUT:,} numbers")
         if not all(type(each) in (int, float) and math.isfinite(each) for each in self._scaling):
             raise ValueError("mean and std are no numbers")
+        if self.encoder is None and self.image_shape is not None:
+            raise ValueError("image_shape without an encoder")
+        if self.encoder is not None:
+            self._check_encoder(self.encoder)
         if not isinstance(self.method, dict) or not isinstance(self.method.get("name"), str):
             raise ValueError("method has no name")
+
+    def _check_encoder(self, encoder: EncoderChoice) -> None:
+        if not all(isinstance(text, str) for text in (encoder.name, encoder.sha256)):
+            raise ValueError("encoder has no name or no sha256")
+        if len(self.input_shape) != 1:
+            raise ValueError("an encoder gives vectors, and input_shape is that of none")
+        if self.image_shape is None:
+            return
+        shape = self.image_shape
+        sizes = (*shape, encoder.size) if isinstance(shape, tuple) else ()
+        if len(sizes) != 4 or not all(type(each) is int and 0 < each <= 4096 for each in sizes):
+            raise ValueError("encoder's images have no size")
+        for numbers in (encoder.mean, encoder.std):
+            if not numbers or not all(type(each) in (int, float) for each in numbers):
+                raise ValueError("encoder's mean and std are no numbers")
+
+    @property
+    def model(self) -> ModelOptions:
+        """How its net is built."""
+        return ModelOptions(name=self.net, **{key: getattr(self, key) for key in FOR_SOME})
 
     @property
     def _scaling(self) -> tuple[float, ...]:
@@ -48,4 +92,25 @@ class ModelCard:
     @property
     def takes_images(self) -> bool:
         """Whether samples are images that files hold."""
-        return len(self.input_shape) == 3 and not self.as_they_are
+        is_image = len(self.input_shape) == 3 and not self.as_they_are
+        return is_image or self.image_shape is not None
+
+    @property
+    def takes_texts(self) -> bool:
+        """Whether samples are texts, which an encoder makes vectors of."""
+        return self.encoder is not None and self.image_shape is None
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """One sample as it is given: (height, width, channels) of images, else as the net's."""
+        if self.image_shape is not None:
+            return self.image_shape
+        shape = self.input_shape
+        return (*shape[1:], shape[0]) if self.takes_images else shape
+
+
+def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
+    """JSON has lists only."""
+    return {
+        key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()
+    }

@@ -1,8 +1,9 @@
-"""Samples to predict from files: images, folders of them, tables, arrays."""
+"""Samples to predict from files: images or texts, folders of them, tables, arrays."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,9 +16,11 @@ from feddiv.data.images.pixels import MODES, image_suffixes, pixels
 from feddiv.data.sources.folder_tree import DEEPEST
 from feddiv.data.sources.table_cells import Table
 from feddiv.data.sources.table_files import TABLES, read_table
+from feddiv.data.texts.files import SUFFIX
 from feddiv.learning.predict import CHUNK
 from feddiv.runs.model_card import ModelCard
 from feddiv.runs.predict_columns import feature_columns, image_column
+from feddiv.runs.predict_texts import file_texts, table_texts
 
 ARRAYS: Final = (".npz", ".npy")
 
@@ -30,7 +33,7 @@ class Chunk:
     """Some samples, ready for a model, and what to call each of them."""
 
     names: Sequence[str]
-    inputs: npt.NDArray[Any]
+    inputs: npt.NDArray[Any] | list[str]
 
 
 def read_inputs(paths: Sequence[Path], card: ModelCard, skipped: Skipped) -> Iterator[Chunk]:
@@ -52,7 +55,8 @@ def read_inputs(paths: Sequence[Path], card: ModelCard, skipped: Skipped) -> Ite
             yield Chunk(names, chunk.inputs)
     if not found:
         said = ", ".join(map(str, paths[:3])) + (", …" if len(paths) > 3 else "")
-        raise UserError(f"--data {said}: no image in it that can be read")
+        kind = "text" if card.takes_texts else "image"
+        raise UserError(f"--data {said}: no {kind} in it that can be read")
 
 
 def _full(path: Path, name: str) -> str:
@@ -67,15 +71,15 @@ def _read(path: Path, card: ModelCard, skipped: Skipped) -> Iterator[Chunk]:
         yield _array(path)
     elif path.suffix.lower() in TABLES and not path.is_dir():
         yield from _table(read_table(path, f"--data {path}"), card, skipped)
-    elif not card.takes_images or card.input_shape[0] not in MODES:
+    elif card.takes_texts:
+        yield from _texts(file_texts(_named(path, {SUFFIX}), skipped))
+    elif not card.takes_images or card.sample_shape[-1] not in MODES:
         raise UserError(
             f"--data {path}: this model takes samples of shape {card.input_shape}, not images; "
             "give a table (.csv, .parquet), an .npz file with an array 'x', or an .npy file"
         )
     else:
-        files = _image_files(path)
-        named = [(str(f.relative_to(path)) if path.is_dir() else f.name, f) for f in files]
-        yield from _chunks(_images(named, card, skipped))
+        yield from _chunks(_images(_named(path, image_suffixes()), card, skipped))
 
 
 def _array(path: Path) -> Chunk:
@@ -92,7 +96,11 @@ def _array(path: Path) -> Chunk:
 
 
 def _table(table: Table, card: ModelCard, skipped: Skipped) -> Iterator[Chunk]:
-    """Feature vectors by their columns, or the images that a column names."""
+    """Feature vectors by their columns, texts of a column, or the images that a column names."""
+    if card.takes_texts:
+        texts = table_texts(table, card)
+        yield from _texts((str(row), text) for row, text in enumerate(texts))
+        return
     if not card.takes_images:
         vectors = table.vectors(feature_columns(table, card))
         yield Chunk([str(row) for row in range(len(vectors))], vectors)
@@ -105,7 +113,7 @@ def _table(table: Table, card: ModelCard, skipped: Skipped) -> Iterator[Chunk]:
 def _images(
     named: Sequence[tuple[str, Path]], card: ModelCard, skipped: Skipped
 ) -> Iterator[tuple[str, Pixels]]:
-    channels, height, width = card.input_shape
+    height, width, channels = card.sample_shape
     for name, file in named:
         try:
             image = pixels(file, height, width, channels)
@@ -115,12 +123,13 @@ def _images(
         yield name, image
 
 
-def _image_files(path: Path) -> list[Path]:
+def _named(path: Path, endings: Container[str]) -> list[tuple[str, Path]]:
+    """The file, or those in the folder that end so, by their paths from there."""
     if not path.is_dir():
-        return [path]
-    known = image_suffixes()
-    files = [file for file in _below(path) if file.is_file()]
-    return sorted(f for f in files if f.suffix.lower() in known and not f.name.startswith("."))
+        return [(path.name, path)]
+    files = [file for file in _below(path) if file.is_file() and not file.name.startswith(".")]
+    found = sorted(file for file in files if file.suffix.lower() in endings)
+    return [(str(file.relative_to(path)), file) for file in found]
 
 
 def _below(path: Path) -> Iterator[Path]:
@@ -139,6 +148,12 @@ def _below(path: Path) -> Iterator[Path]:
             yield folder / entry.name
             if entry.is_dir(follow_symlinks=False):
                 waiting.append((folder / entry.name, depth + 1))
+
+
+def _texts(texts: Iterable[tuple[str, str]]) -> Iterator[Chunk]:
+    waiting = iter(texts)
+    while batch := list(islice(waiting, CHUNK)):
+        yield Chunk([name for name, _ in batch], [text for _, text in batch])
 
 
 def _chunks(images: Iterator[tuple[str, Pixels]]) -> Iterator[Chunk]:

@@ -35,13 +35,8 @@ def as_array(inputs: Inputs, card: ModelCard) -> npt.NDArray[Any]:
             "or a data frame"
         )
     if not samples:
-        return np.zeros((0, *_stored_shape(card)), np.uint8 if card.takes_images else np.float32)
+        return np.zeros((0, *card.sample_shape), np.uint8 if card.takes_images else np.float32)
     return np.stack([_sample(each, number, card) for number, each in enumerate(samples)])
-
-
-def _stored_shape(card: ModelCard) -> tuple[int, ...]:
-    shape = card.input_shape
-    return (*shape[1:], shape[0]) if card.takes_images else shape
 
 
 def _frame(frame: Any, card: ModelCard) -> npt.NDArray[Any]:
@@ -66,7 +61,7 @@ def _sample(sample: Any, number: int, card: ModelCard) -> npt.NDArray[Any]:
             f"sample {number} is a {type(sample).__name__}; give an array, a PIL image or the path "
             "of an image"
         )
-    channels, height, width = card.input_shape
+    height, width, channels = card.sample_shape
     try:
         if isinstance(sample, Image.Image):
             return image_pixels(sample, height, width, channels)

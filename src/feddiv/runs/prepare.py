@@ -76,6 +76,9 @@ def _settled(
     with_test = not isinstance(experiment.evaluation, HeldOut)
     dataset = load_dataset(experiment.data, streams, watcher, with_test=with_test, brought=brought)
     begun = draw is not None
+    if dataset.encoder is not None and dataset.encoder != experiment.data.encoding:
+        data = experiment.data.encoded_by(dataset.encoder)
+        experiment = experiment.model_copy(update={"data": data})
     experiment, remarks = with_clients(experiment, dataset)
     if draw is None:
         draw = _new_draw(experiment, dataset, streams, watcher)

@@ -77,7 +77,7 @@ class CheckedReplies:
             try:
                 check_sender(reply.client, self.exchange.clients, answered)
                 sent = self.exchange.to(reply.client)
-                self.bytes_down += message_bytes(sent)
+                self.bytes_down += message_bytes(sent, self.federation.scaling)
                 check_reply(reply, self.kind, sent, sizes[reply.client])
                 norm = self._checked_norm(reply, sent)
                 if self.accounts is not None:

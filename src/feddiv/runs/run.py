@@ -108,6 +108,7 @@ def execute(
             Streams(experiment.seed),
             defence=Defence(experiment.robust, experiment.federation.largest_site),
             privacy=experiment.privacy,
+            standardise=experiment.data.standardise == "clients",
             start=None if checkpoint is None else checkpoint.cut,
             on_client=recorder.client,
             on_round=recorder.round,

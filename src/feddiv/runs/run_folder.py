@@ -227,10 +227,10 @@ class RunFolder:
 
     def save_model(self, name: str, weights: Weights, prepared: "Prepared") -> None:
         """Write a model that can be used without the run."""
-        experiment, dataset = prepared.experiment, prepared.dataset
+        experiment, dataset = prepared.experiment, prepared.workspace.dataset
         card = ModelCard(
             net=experiment.model.name,
-            stem=experiment.model.stem,
+            **experiment.model.architecture,
             input_shape=dataset.input_shape,
             classes=dataset.classes,
             mean=dataset.mean,
@@ -238,6 +238,8 @@ class RunFolder:
             method=experiment.method.model_dump(mode="json"),
             as_they_are=dataset.own is not None,
             columns=dataset.columns,
+            encoder=dataset.encoder,
+            image_shape=dataset.image_shape,
         )
         save_weights(self.path / name, weights, card)
 

@@ -145,6 +145,7 @@ def as_begun(begun: Experiment, wanted: Experiment, path: Path) -> Experiment:
     if wanted.model.sha256 is None:  # the file that it began with need not be there any more
         model = wanted.model.model_copy(update={"sha256": begun.model.sha256})
         wanted = wanted.model_copy(update={"model": model})
+    wanted = wanted.model_copy(update={"data": wanted.data.as_resolved(begun.data)})
     wanted = as_settled(wanted, named=begun.partition.name == "natural")
     before, now = flat(begun.model_dump()), flat(wanted.from_anywhere().model_dump())
     for key in sorted({*before, *now}):

@@ -39,14 +39,14 @@ def evaluation_fingerprint(dataset: Dataset) -> str:
 
 def _update(digest: Any, split: Split) -> None:
     """All inputs; of a mapped file that is large, rows at equal distances."""
-    inputs = split.inputs
-    digest.update(f"{inputs.dtype} {tuple(inputs.shape)}\n".encode())
+    inputs, views = split.inputs, "" if split.places is None else f" {split.places.shape[1]} views"
+    digest.update(f"{inputs.dtype} {(len(split), *inputs.shape[1:])}{views}\n".encode())
     row_bytes = max(1, inputs[:1].nbytes)
-    rows = np.arange(len(inputs))
+    rows = np.arange(len(split))
     if split.pages is not None and len(rows) > MOST // row_bytes:
         rows = np.linspace(0, len(rows) - 1, max(1, MOST // row_bytes)).astype(np.int64)
     step = max(1, CHUNK // row_bytes)
     for start in range(0, len(rows), step):
-        some = inputs[torch.from_numpy(rows[start : start + step])]
+        some = split.rows(torch.from_numpy(rows[start : start + step]))
         digest.update(np.ascontiguousarray(some.cpu().numpy()))
         split.let_go()

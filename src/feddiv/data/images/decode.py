@@ -1,12 +1,6 @@
 """Many images decoded by several processes, in order."""
 
-import multiprocessing
-import os
-import sys
-from collections import deque
 from collections.abc import Generator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,13 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from feddiv.core.errors import UserError
-from feddiv.core.interrupts import left_to_parent
+from feddiv.core.processes import AHEAD, ProcessDied, in_order
 from feddiv.data.images.listing import NOT_THERE, Images
 from feddiv.data.images.pixels import MOST_PIXELS, pixels_and_reach
 from feddiv.data.statistics import value_counts
 
 BLOCK: Final = 64  # images that a process decodes at a time
-AHEAD: Final = 4  # blocks per process that may be under way
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,23 +46,32 @@ class Decoder:
         rows = np.zeros((end - first, self.side, self.side, self.channels), dtype=np.uint8)
         unreadable, reach = {}, None
         for row in range(first, end):
-            try:
-                content = self.images.content(row)
-                found = pixels_and_reach(content, self.side, self.side, self.channels)
+            found = read_image(self.images, row, self.side, self.channels)
+            if isinstance(found, str):
+                unreadable[row] = found
+            else:
                 rows[row - first] = found[0]
                 reach = farthest(reach, found[1])
-            except Exception as problem:  # Pillow raises whatever its decoders stumble over
-                if _may_pass(problem):
-                    raise UserError(
-                        f"{self.images.name(row)}: cannot be read now ({_reason(problem)}); the "
-                        "image may be whole, so it is not left out: repair that and try again"
-                    ) from None
-                unreadable[row] = _reason(problem)
         with self.file.open("r+b") as file:
             file.seek(first * rows[0].nbytes)
             file.write(rows.data)
         readable = [row - first for row in range(first, end) if row not in unreadable]
         return Block(end, value_counts(rows[readable]), unreadable, reach)
+
+
+def read_image(
+    images: Images, row: int, side: int, channels: int
+) -> tuple[npt.NDArray[np.uint8], float | None] | str:
+    """Pixels and reach of one image (`pixels_and_reach`), or why it cannot be read."""
+    try:
+        return pixels_and_reach(images.content(row), side, side, channels)
+    except Exception as problem:  # Pillow raises whatever its decoders stumble over
+        if _may_pass(problem):
+            raise UserError(
+                f"{images.name(row)}: cannot be read now ({_reason(problem)}); the image may be "
+                "whole, so it is not left out: repair that and try again"
+            ) from None
+        return _reason(problem)
 
 
 def farthest(*reaches: float | None) -> float | None:
@@ -80,58 +82,14 @@ def farthest(*reaches: float | None) -> float | None:
 def blocks(decoder: Decoder, first: int) -> Generator[Block]:
     """Decode all blocks from this row on, by one process per core; they come in order."""
     starts = range(first, len(decoder.images), BLOCK)
-    processes = min(_cores(), len(starts))
-    if processes < 2:
-        yield from map(decoder, starts)
-        return
-    # A fork shares what is listed; elsewhere it may not be safe and a copy is sent.
-    method = "fork" if sys.platform == "linux" else "spawn"
-    others = set(multiprocessing.active_children())
-    with ProcessPoolExecutor(
-        processes, multiprocessing.get_context(method), _begin, (decoder,)
-    ) as pool:
-        waiting: deque[tuple[int, Future[Block]]] = deque()
-        try:
-            for start in starts:
-                waiting.append((start, pool.submit(_decoded, start)))
-                if len(waiting) >= AHEAD * processes:
-                    yield _result(decoder, *waiting.popleft())
-            while waiting:
-                yield _result(decoder, *waiting.popleft())
-        except BaseException:  # they leave signals to us, and one may wait for a disk forever
-            for process in set(multiprocessing.active_children()) - others:
-                process.kill()
-            raise
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _result(decoder: Decoder, start: int, future: "Future[Block]") -> Block:
     try:
-        return future.result()
-    except BrokenProcessPool:
+        yield from in_order(decoder, starts)
+    except ProcessDied as death:
         raise UserError(
-            f"{decoder.images.name(start)}: a process died while it decoded this image or one of "
-            f"the {BLOCK * AHEAD} after it; out of memory, or one of them breaks the decoder"
+            f"{decoder.images.name(starts[death.number])}: a process died while it decoded this "
+            f"image or one of the {BLOCK * AHEAD} after it; out of memory, or one of them breaks "
+            "the decoder"
         ) from None
-
-
-_decoder: Decoder | None = None  # of a decoding process
-
-
-def _begin(decoder: Decoder) -> None:
-    global _decoder
-    left_to_parent()
-    _decoder = decoder
-
-
-def _decoded(start: int) -> Block:
-    assert _decoder is not None
-    return _decoder(start)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _may_pass(problem: Exception) -> bool:

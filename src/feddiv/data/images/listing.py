@@ -41,7 +41,10 @@ class Images(Protocol):
         """Its file, or what would be in it."""
 
     def identities(self) -> Iterator[bytes]:
-        """For every image something that changes when it does, without reading it."""
+        """Something that changes when any of them does, without reading them."""
+
+    def identity(self, row: int) -> bytes:
+        """The same for one of them, whichever others there are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,16 +73,23 @@ class Files:
         """Path, size and time of change."""
         yield os.fsencode(self.root.absolute())
         for name in self.names:
-            try:
-                facts = os.stat(self.root / name)
-                yield os.fsencode(f"{name}\0{facts.st_size}\0{facts.st_mtime_ns}")
-            except ValueError:  # a zero byte in the name
-                yield os.fsencode(f"{name}\0-")
-            except OSError as error:
-                if error.errno not in NOT_THERE:
-                    path, reason = shown(str(self.root / name)), error.strerror or error
-                    raise UserError(f"{path}: cannot be read ({reason})") from None
-                yield os.fsencode(f"{name}\0-")
+            yield self._facts(name)
+
+    def identity(self, row: int) -> bytes:
+        """The same of one file."""
+        return os.fsencode(self.root.absolute()) + b"\0" + self._facts(self.names[row])
+
+    def _facts(self, name: str) -> bytes:
+        try:
+            facts = os.stat(self.root / name)
+            return os.fsencode(f"{name}\0{facts.st_size}\0{facts.st_mtime_ns}")
+        except ValueError:  # a zero byte in the name
+            return os.fsencode(f"{name}\0-")
+        except OSError as error:
+            if error.errno not in NOT_THERE:
+                path, reason = shown(str(self.root / name)), error.strerror or error
+                raise UserError(f"{path}: cannot be read ({reason})") from None
+            return os.fsencode(f"{name}\0-")
 
 
 @dataclass(frozen=True, eq=False)

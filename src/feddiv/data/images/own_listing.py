@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from feddiv.core.arrays import Rows
+from feddiv.core.errors import UserError
 from feddiv.data.data_options import DataOptions
 from feddiv.data.images.listing import ImageListing, Listed
-from feddiv.data.test_split import some_held_out
+from feddiv.data.test_split import cut
 from feddiv.data.transform import Augment
 
 SIZE: Final = 64  # where data.size does not say
@@ -32,9 +33,8 @@ def own_listing(
     `where` names the data in errors, `split_here` is for a source that has held them out itself.
     """
     if test is None:
-        kept, rest = some_held_out(train.labels, options.test_share, where)
-        judged = train.labels if truth is None else truth
-        train, test = train.chosen(kept), Listed(train.images.chosen(rest), judged[rest])
+        kept, held, judged = cut(train.labels, truth, options.test_share, where)
+        train, test = train.chosen(kept), Listed(train.images.chosen(held), judged)
         truth, holder = (None if each is None else each[kept] for each in (truth, holder))
         split_here = True
     size = options.size or SIZE
@@ -53,3 +53,11 @@ def own_listing(
         notes=tuple(notes),
         columns=columns,
     )
+
+
+def refuse_image_keys(options: DataOptions, what: str, held: str) -> None:
+    """Keys of images mean nothing to data that hold none."""
+    for key in ("size", "channels"):
+        value = getattr(options, key)
+        if value != DataOptions.model_fields[key].default:
+            raise UserError(f"data.{key}={value}: {what} holds no images but {held}")

@@ -78,9 +78,8 @@ def truncated_normal(mean: float, spread: float, size: int, rng: np.random.Gener
 
 def _features(dataset: Dataset, rows: npt.NDArray[np.int64]) -> Array:
     """Normalised inputs [n, S], not augmented."""
-    inputs = dataset.train.inputs
-    index = torch.from_numpy(rows).to(inputs.device)
-    plain = dataset.transform.plain(inputs.index_select(0, index))
+    index = torch.from_numpy(rows).to(dataset.train.inputs.device)
+    plain = dataset.transform.plain(dataset.train.rows(index))
     # float64: another order of summation must not decide which class is drawn.
     return plain.reshape(len(rows), -1).cpu().numpy().astype(np.float64)
 

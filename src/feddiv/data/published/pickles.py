@@ -10,14 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import io
-import pickle
-import re
-import warnings
 import zipfile
 from pathlib import Path
 from typing import Any, Final
-
-import torch
 
 from feddiv.core.errors import UserError, in_one_line
 from feddiv.core.files import Unreadable, read_regular
@@ -54,44 +49,6 @@ def read_pickle(path: Path, encoding: str = "ASCII", md5: str | None = None) -> 
         ) from None
     except Damaged as problem:
         raise UserError(f"{path}: not a readable pickle ({problem})") from None
-
-
-def read_torch_weights(content: bytes) -> dict[str, torch.Tensor]:
-    """The state dict in what `torch.save` wrote, or in the `state_dict` of a larger checkpoint.
-
-    Raises ValueError, with the reason, for anything else.
-    """
-    try:
-        _check_stored(content)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about how it was pickled: it is read or it is not
-            found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        asked = re.search(r"GLOBAL (\S+)", str(error))
-        reason = f"it asks for {asked[1]}" if asked else "it is no pickle of tensors"
-        raise ValueError(f"refused, {reason}; only tensors are read") from None
-    except Exception as error:  # a damaged archive can raise nearly anything
-        raise ValueError(f"not readable as weights ({in_one_line(error)[:200]})") from None
-    if isinstance(found, dict) and isinstance(found.get("state_dict"), dict):
-        found = found["state_dict"]
-    if not isinstance(found, dict) or not found:
-        raise ValueError(f"holds a {type(found).__name__}, not a state dict of named tensors")
-    for key, value in found.items():
-        if not isinstance(key, str) or not isinstance(value, torch.Tensor):
-            raise ValueError(f"no state dict: {key!r} is a {type(value).__name__}, not a tensor")
-    return dict(found)
-
-
-def _check_stored(content: bytes) -> None:
-    """Refuse a zip that unpacks to more than it is: torch.save stores without compression."""
-    if not content.startswith(b"PK"):
-        return
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        members = archive.infolist()
-    if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-        raise Damaged("a compressed zip, which torch.save does not write")
-    if sum(member.file_size for member in members) > len(content):
-        raise Damaged("a zip whose members overlap")
 
 
 def _pickle_in(content: bytes) -> bytes:

@@ -15,8 +15,10 @@ from feddiv.core.errors import UserError
 from feddiv.core.randomness import Streams
 from feddiv.data.data_options import MOST_CLASSES, DataOptions
 from feddiv.data.dataset import Dataset
+from feddiv.data.encoding.to_dataset import encoded
 from feddiv.data.images.listing import ImageListing
 from feddiv.data.images.to_dataset import assembled
+from feddiv.data.scaling import Scaling
 from feddiv.data.sources import (
     cifar10,
     cifar100,
@@ -25,6 +27,7 @@ from feddiv.data.sources import (
     folder,
     huggingface,
     mnist,
+    newsgroups,
     npz,
     python,
     sites,
@@ -54,7 +57,16 @@ class Source:
 
 NOTHING: Final[frozenset[str]] = frozenset()
 # What `load_dataset` does for every source.
-COMMON: Final = frozenset({"source", "augment", "images", "subset", "test_images", "draw"})
+ENCODER: Final = frozenset(key for key in DataOptions.model_fields if key.startswith("encoder"))
+COMMON: Final = ENCODER | {
+    "source",
+    "augment",
+    "images",
+    "subset",
+    "test_images",
+    "draw",
+    "standardise",
+}
 
 SOURCES: Final[dict[str, Source]] = {
     source.name: source
@@ -83,15 +95,20 @@ SOURCES: Final[dict[str, Source]] = {
             clothing1m.TAKES,
         ),
         Source(
+            "newsgroups",
+            "20 Newsgroups, 18,821 postings, by date: texts, for data.encoder",
+            newsgroups.load,
+        ),
+        Source(
             "folder",
-            "your own images: a folder for each class, or for each client and class",
+            "your own images or texts: a folder for each class, or for each client and class",
             folder.load,
             folder.TAKES,
             own=True,
         ),
         Source(
             "table",
-            "your own images or feature vectors, listed in a CSV or Parquet file",
+            "your own images, texts or feature vectors, listed in a CSV or Parquet file",
             table.load,
             table.TAKES,
             own=True,
@@ -105,7 +122,7 @@ SOURCES: Final[dict[str, Source]] = {
         ),
         Source(
             "huggingface",
-            "images of a Hugging Face data set, saved to disk or by its id on the hub",
+            "images or texts of a Hugging Face data set, saved to disk or by its id on the hub",
             huggingface.load,
             huggingface.TAKES,
             own=True,
@@ -167,10 +184,16 @@ def load_dataset(
             f"data.source={source.name}: {len(data.classes):,} classes, at most {MOST_CLASSES:,} "
             "can be told apart; are the labels labels?"
         )
+    if isinstance(data, Dataset) and data.only_texts and options.encoder is None:
+        raise UserError(
+            f"data.source={source.name}: these are texts, of which a net needs feature vectors; "
+            "set data.encoder=wordllama"
+        )
     watcher = watcher or DataWatcher()
     for note in data.notes:
         watcher.note(note)
-    if options.augment is not None:
+    _check_encoder(options)
+    if options.augment is not None and options.encoder is None:
         _check_augment(options.augment, data.input_shape)
         data = replace(data, augment=options.augment)
     wanted = _wanted(len(data.train), options)
@@ -179,7 +202,26 @@ def load_dataset(
     if options.test_images is not None:
         kept = _choose(len(data.test), options.test_images, "test_images", seed_streams)
         data = data.chosen_test(kept)
-    return assembled(data, watcher) if isinstance(data, ImageListing) else data
+    if options.encoder is not None:
+        dataset = encoded(data, options, watcher)
+    else:
+        dataset = assembled(data, watcher) if isinstance(data, ImageListing) else data
+    return _unscaled(dataset, options) if options.standardise == "clients" else dataset
+
+
+def _unscaled(dataset: Dataset, options: DataOptions) -> Dataset:
+    """Vectors as they are stored, until the clients have told their sums."""
+    if len(dataset.input_shape) != 1 or dataset.own is not None:
+        raise UserError(
+            "data.standardise=clients: is for feature vectors of tables, arrays and sites, and a "
+            f"sample here has shape {dataset.input_shape}"
+            + ("" if dataset.own is None else " and is taken as it is")
+        )
+    for key in ("mean", "std"):
+        if getattr(options, key) is not None:
+            raise UserError(f"data.standardise=clients and data.{key} contradict each other")
+    width = dataset.input_shape[0]
+    return dataset.scaled_by(Scaling(np.zeros(width), np.ones(width)))
 
 
 def _without_test(options: DataOptions, source: Source) -> Loaded:
@@ -213,6 +255,14 @@ def _changed(options: BaseModel, unset: BaseModel, prefix: str) -> Iterator[tupl
             yield from _changed(value, default, f"{key}.")
         elif value != default:
             yield f"{prefix}{key}", value
+
+
+def _check_encoder(options: DataOptions) -> None:
+    """Options of an encoder mean nothing without one."""
+    for key in sorted(ENCODER - {"encoder"}):
+        value = getattr(options, key)
+        if options.encoder is None and value != DataOptions.model_fields[key].default:
+            raise UserError(f"data.{key}={value}: there is no data.encoder")
 
 
 def _check_augment(augment: Augment, shape: tuple[int, ...]) -> None:

@@ -1,8 +1,9 @@
-"""Somebody's own images in a folder for each class.
+"""Somebody's own images, or texts (.txt), in a folder for each class.
 
 `class/image`, or `client/class/image`; either may lie below `train/`, with `test/` beside it, else
 a fifth of each class is held out. What the first level means is never guessed: images exactly two
-levels deep are `class/image`, everything else asks for `data.layout`.
+levels deep are `class/image`, everything else asks for `data.layout`. All of that holds for texts,
+which are taken where there is no image.
 """
 
 from dataclasses import dataclass
@@ -12,10 +13,14 @@ from typing import Final, Literal
 from feddiv.core.arrays import Rows
 from feddiv.core.errors import UserError
 from feddiv.data.data_options import DataOptions
+from feddiv.data.dataset import Dataset
 from feddiv.data.images.listing import Files, ImageListing, Listed, numbered, some
-from feddiv.data.images.own_listing import own_listing
+from feddiv.data.images.own_listing import own_listing, refuse_image_keys
 from feddiv.data.names import composed, is_split, is_train, number_notes, one_spelling, test_name
 from feddiv.data.sources.folder_tree import PathParts, Tree
+from feddiv.data.texts.files import read_texts
+from feddiv.data.texts.own_texts import Labelled, own_texts
+from feddiv.data.texts.texts import Texts
 
 TAKES: Final = frozenset({"path", "test_share", "size", "channels", "layout", "follow_links"})
 
@@ -24,15 +29,15 @@ Layout = Literal["class", "client"]
 
 @dataclass(frozen=True)
 class Found:
-    """An image: its path from the root, its class (composed), and its client if it has one."""
+    """A sample: its path from the root, its class (composed), and its client if it has one."""
 
     path: str
     label: str
     client: str
 
 
-def load(options: DataOptions) -> ImageListing:
-    """All images of the folder, none of them read yet."""
+def load(options: DataOptions) -> Dataset | ImageListing:
+    """All images of the folder, none of them read yet, or all texts."""
     if options.path is None:
         raise UserError("data.source=folder: data.path has to name the folder of class folders")
     tree = Tree.of(options.path.expanduser(), options.follow_links)
@@ -45,7 +50,7 @@ def load(options: DataOptions) -> ImageListing:
         test = _test(tree, test_folder, layout, notes)
     if not train:
         raise UserError(
-            f"data.path={tree.root}: holds no images in class folders"
+            f"data.path={tree.root}: holds no {tree.kind} in class folders"
             + (f" below {train_folder}/" if train_folder else "")
         )
 
@@ -57,13 +62,28 @@ def load(options: DataOptions) -> ImageListing:
     notes += number_notes(classes)
     notes += _odd_classes(tree, layout, train_folder, test_folder, train, test)
     clients, holder = _clients(train, layout)
+    where, root = f"data.path={tree.root}", tree.root
+    if tree.kind == "texts":
+        refuse_image_keys(options, where, "texts")
+        tested = Labelled(_texts(root, test), numbers[len(train) :]) if test else None
+        return own_texts(
+            "folder",
+            options.test_share,
+            where,
+            classes,
+            Labelled(_texts(root, train), numbers[: len(train)]),
+            tested,
+            clients=clients,
+            holder=holder,
+            notes=notes,
+        )
     return own_listing(
         "folder",
         options,
-        f"data.path={tree.root}",
+        where,
         classes,
-        Listed(_files(tree.root, train), numbers[: len(train)]),
-        Listed(_files(tree.root, test), numbers[len(train) :]) if test else None,
+        Listed(_files(root, train), numbers[: len(train)]),
+        Listed(_files(root, test), numbers[len(train) :]) if test else None,
         clients=clients,
         holder=holder,
         notes=notes,
@@ -71,7 +91,7 @@ def load(options: DataOptions) -> ImageListing:
 
 
 def _split_folders(tree: Tree, notes: list[str]) -> tuple[str, str | None]:
-    """The folders of training and of test images; "" where the root holds the classes itself.
+    """The folders of training and of test samples; "" where the root holds the classes itself.
 
     A folder called train is only special where all folders beside it have such names too: it may
     be the class of trains.
@@ -95,21 +115,23 @@ def _split_folders(tree: Tree, notes: list[str]) -> tuple[str, str | None]:
         raise UserError(f"data.path={tree.root}: there is {problem} beside {test or 'no test'}/")
     unused = [name for name in special if name not in (train[0], test)]
     if unused:
-        notes.append(f"{', '.join(unused)}/ is not used: the test images are those of {test}/")
+        notes.append(f"{', '.join(unused)}/ is not used: the test {tree.kind} are those of {test}/")
     return train[0], test
 
 
 def _found(
     tree: Tree, below: str, layout: Layout | None, notes: list[str]
 ) -> tuple[list[Found], Layout]:
-    images = list(tree.below(below)) if below else tree.images
-    stray = [_path(below, parts) for parts in images if len(parts) == 1]
+    samples = list(tree.below(below)) if below else tree.samples
+    stray = [_path(below, parts) for parts in samples if len(parts) == 1]
     if stray:
-        notes.append(f"images outside of class folders, left out: {len(stray):,} ({some(stray)})")
-    images = [parts for parts in images if len(parts) > 1]
+        notes.append(
+            f"{tree.kind} outside of class folders, left out: {len(stray):,} ({some(stray)})"
+        )
+    samples = [parts for parts in samples if len(parts) > 1]
     if layout is None:
         layout = "class"
-        deeper = next((parts for parts in images if len(parts) > 2), None)
+        deeper = next((parts for parts in samples if len(parts) > 2), None)
         if deeper is not None:
             raise UserError(
                 f"data.path={tree.root}: {_path(below, deeper)} lies deeper than class/image; set "
@@ -117,14 +139,14 @@ def _found(
                 "the first folder is the class whatever is below it"
             )
     if layout == "client":
-        _check_depth(tree, below, images)
-    _refuse_splits_below(tree, below, images)
-    _refuse_two_spellings(images, layout)
-    return [_image(below, parts, layout) for parts in images], layout
+        _check_depth(tree, below, samples)
+    _refuse_splits_below(tree, below, samples)
+    _refuse_two_spellings(samples, layout)
+    return [_sample(below, parts, layout) for parts in samples], layout
 
 
-def _check_depth(tree: Tree, below: str, images: list[PathParts]) -> None:
-    for parts in images:
+def _check_depth(tree: Tree, below: str, samples: list[PathParts]) -> None:
+    for parts in samples:
         if len(parts) != 3:
             raise UserError(
                 f"data.layout=client: {_path(below, parts)} in {tree.root} is not "
@@ -132,9 +154,9 @@ def _check_depth(tree: Tree, below: str, images: list[PathParts]) -> None:
             )
 
 
-def _refuse_splits_below(tree: Tree, below: str, images: list[PathParts]) -> None:
-    """Below clients or classes a split would be taken for a class, and its images be learned."""
-    for parts in images:
+def _refuse_splits_below(tree: Tree, below: str, samples: list[PathParts]) -> None:
+    """Below clients or classes a split would be taken for a class, and its samples be learned."""
+    for parts in samples:
         word = next((part for part in parts[:-1] if is_split(part)), None)
         if len(parts) > 2 and word is not None:
             raise UserError(
@@ -143,11 +165,11 @@ def _refuse_splits_below(tree: Tree, below: str, images: list[PathParts]) -> Non
             )
 
 
-def _refuse_two_spellings(images: list[PathParts], layout: Layout) -> None:
+def _refuse_two_spellings(samples: list[PathParts], layout: Layout) -> None:
     """Side by side they are a mistake; train/ and test/, or clients, may come from two systems."""
     depth = int(layout == "client")
     beside: dict[PathParts, set[str]] = {}
-    for parts in images:
+    for parts in samples:
         beside.setdefault(parts[:depth], set()).add(parts[depth])
     for names in beside.values():
         one_spelling(sorted(names), "class folder")
@@ -157,11 +179,11 @@ def _test(tree: Tree, folder: str, layout: Layout, notes: list[str]) -> list[Fou
     flat = all(len(parts) <= 2 for parts in tree.below(folder))
     found, _ = _found(tree, folder, "class" if flat else layout, notes)
     if not found:
-        raise UserError(f"data.path={tree.root}: {folder}/ holds no images in class folders")
+        raise UserError(f"data.path={tree.root}: {folder}/ holds no {tree.kind} in class folders")
     return found
 
 
-def _image(below: str, parts: PathParts, layout: Layout) -> Found:
+def _sample(below: str, parts: PathParts, layout: Layout) -> Found:
     client = parts[0] if layout == "client" else ""
     label = parts[1] if layout == "client" else parts[0]
     return Found(_path(below, parts), composed(label), client)
@@ -180,7 +202,7 @@ def _odd_classes(
     train: list[Found],
     test: list[Found],
 ) -> list[str]:
-    """Classes without images, and those that cannot be learned."""
+    """Classes without samples, and those that cannot be learned."""
     notes = []
     depth = (layout == "client") + bool(train_folder)
     named = {
@@ -191,7 +213,7 @@ def _odd_classes(
     learned = {found.label for found in train}
     tested = {found.label for found in test}
     if empty := sorted(named - learned - tested):
-        notes.append(f"class folders without images, left out: {len(empty)} ({some(empty)})")
+        notes.append(f"class folders without {tree.kind}, left out: {len(empty)} ({some(empty)})")
     if unknown := sorted(tested - learned):
         notes.append(
             f"classes only in {test_folder}/, tested though they cannot be learned: {len(unknown)} "
@@ -209,3 +231,7 @@ def _clients(train: list[Found], layout: Layout) -> tuple[tuple[str, ...], Rows 
 
 def _files(root: Path, found: list[Found]) -> Files:
     return Files(root, tuple(image.path for image in found))
+
+
+def _texts(root: Path, found: list[Found]) -> Texts:
+    return read_texts(root, [text.path for text in found])

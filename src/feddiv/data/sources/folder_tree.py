@@ -1,4 +1,4 @@
-"""A folder of images as a list of paths, and what in it was no image."""
+"""A folder of images, or of texts, as a list of paths, and what in it was neither."""
 
 import os
 import stat
@@ -10,6 +10,7 @@ from typing import Final, Literal
 from feddiv.core.errors import UserError
 from feddiv.data.images.listing import NOT_THERE, some
 from feddiv.data.images.pixels import image_suffixes
+from feddiv.data.texts.files import SUFFIX
 
 IGNORED: Final = frozenset({"__macosx", "@eadir", "thumbs.db", "desktop.ini"})  # of file managers
 
@@ -20,11 +21,16 @@ PathParts = tuple[str, ...]
 
 @dataclass
 class Tree:
-    """Images as parts of their path below `root`, sorted; folders that hold none are in `empty`."""
+    """Samples as parts of their path below `root`, sorted.
+
+    They are images; where there is none, texts.
+    """
 
     root: Path
     follow_links: bool
-    images: list[PathParts] = field(default_factory=list)
+    kind: Literal["images", "texts"] = "images"
+    samples: list[PathParts] = field(default_factory=list)
+    texts: list[PathParts] = field(default_factory=list)
     folders: list[PathParts] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
@@ -42,6 +48,10 @@ class Tree:
             raise UserError(
                 f"{error.filename}: cannot be read ({error.strerror or error})"
             ) from None
+        if not tree.samples and tree.texts:
+            tree.kind, tree.samples = "texts", tree.texts
+        else:
+            tree.others = sorted([*tree.others, *("/".join(place) for place in tree.texts)])
         return tree
 
     def _walk(self, parts: PathParts, real: PathParts) -> None:
@@ -62,7 +72,9 @@ class Tree:
                     self.folders.append(place)
                     self._walk(place, (*real, target))
             elif _named_as_image(entry.name) and kind != "other":
-                self.images.append(place)
+                self.samples.append(place)
+            elif entry.name.lower().endswith(SUFFIX) and kind != "other":
+                self.texts.append(place)
             else:
                 self.others.append("/".join(place))
 
@@ -75,8 +87,8 @@ class Tree:
         return [parts[0] for parts in self.folders if len(parts) == 1]
 
     def below(self, name: str) -> Iterator[PathParts]:
-        """Images in a folder of the first level, by their path from there on."""
-        return (parts[1:] for parts in self.images if parts[0] == name and len(parts) > 1)
+        """Samples in a folder of the first level, by their path from there on."""
+        return (parts[1:] for parts in self.samples if parts[0] == name and len(parts) > 1)
 
     def notes(self) -> list[str]:
         """What was passed by that somebody may have meant."""
@@ -88,7 +100,8 @@ class Tree:
             )
         if self.others:
             notes.append(
-                f"files that are no images, left out: {len(self.others):,} ({some(self.others)})"
+                f"files that are no {self.kind}, left out: {len(self.others):,} "
+                f"({some(self.others)})"
             )
         return notes
 

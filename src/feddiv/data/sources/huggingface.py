@@ -1,4 +1,4 @@
-"""Images of a Hugging Face data set, through the `datasets` package."""
+"""Images or texts of a Hugging Face data set, through the `datasets` package."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,13 +10,16 @@ import numpy as np
 from feddiv.core.arrays import Rows
 from feddiv.core.errors import UserError
 from feddiv.data.data_options import USUAL_COLUMNS, DataOptions
+from feddiv.data.dataset import Dataset
 from feddiv.data.images.listing import ImageListing, Listed, numbered
-from feddiv.data.images.own_listing import own_listing
+from feddiv.data.images.own_listing import own_listing, refuse_image_keys
 from feddiv.data.names import composed, is_train, one_spelling, test_name
+from feddiv.data.sources.huggingface_texts import hub_texts, text_column
+from feddiv.data.texts.own_texts import Labelled, own_texts
 
 TAKES: Final = frozenset(
     {"path", "hub", "test_share", "size", "channels"}
-    | {f"columns.{role}" for role in ("image", "label", "client", "true_label")}
+    | {f"columns.{role}" for role in ("image", "text", "label", "client", "true_label")}
 )
 SAVED: Final = ("dataset_dict.json", "dataset_info.json")  # by save_to_disk
 
@@ -53,8 +56,12 @@ class HubImages:
         yield f"{self.table._fingerprint}/{self.column}".encode()
         yield self.rows.tobytes()
 
+    def identity(self, row: int) -> bytes:
+        """The same of one row."""
+        return f"{self.table._fingerprint}/{self.column}/{self.rows[row]}".encode()
 
-def load(options: DataOptions) -> ImageListing:
+
+def load(options: DataOptions) -> Dataset | ImageListing:
     """The train split and the test split, or where there is none a fifth of the first."""
     where, splits = _splits(options)
     names = [name for name in splits if is_train(name)] or list(splits)[: len(splits) == 1]
@@ -68,11 +75,9 @@ def load(options: DataOptions) -> ImageListing:
     columns, train = options.columns, splits[learned]
     client = _column_of("client", columns.client, train)
     true_label = _column_of("true_label", columns.true_label, train)
-    image = _image_column(where, train, columns.image)
+    text = text_column(where, train, options)
+    image = _image_column(where, train, columns.image) if text is None else ""
     label, classes, labels = _labels(where, used, columns.label, true_label)
-    listed = {
-        name: Listed(_images(split, image, name), labels[name]) for name, split in used.items()
-    }
     truth = None
     if true_label is not None:
         truth = _truth(where, train, true_label, label, classes, missing=False)
@@ -80,9 +85,29 @@ def load(options: DataOptions) -> ImageListing:
         judge = _column_of("true_label", columns.true_label, splits[tested])
         if judge is not None and judge in splits[tested].features:
             true = _truth(where, splits[tested], judge, label, classes, missing=True)
-            given = listed[tested]
-            listed[tested] = Listed(given.images, np.where(true < 0, given.labels, true))
+            labels[tested] = np.where(true < 0, labels[tested], true)
     clients, holder = _clients(where, train, client)
+    if text is not None:
+        refuse_image_keys(options, where, "texts")
+        read = {
+            name: Labelled(hub_texts(where, name, text, _column(where, split, text)), labels[name])
+            for name, split in used.items()
+        }
+        return own_texts(
+            "huggingface",
+            options.test_share,
+            where,
+            classes,
+            read[learned],
+            None if tested is None else read[tested],
+            truth=truth,
+            clients=clients,
+            holder=holder,
+            columns=(text,),
+        )
+    listed = {
+        name: Listed(_images(split, image, name), labels[name]) for name, split in used.items()
+    }
     return own_listing(
         "huggingface",
         options,
@@ -157,8 +182,8 @@ def _image_column(where: str, split: Any, wanted: str | None) -> str:
         return found[0]
     if not found:
         raise UserError(
-            f"{where}: has no image column; feature vectors go through data.source=table "
-            "(save them as Parquet)"
+            f"{where}: has no image column and no column 'text' (data.columns.text); feature "
+            "vectors go through data.source=table (save them as Parquet)"
         )
     raise UserError(f"{where}: has image columns {', '.join(found)}; set data.columns.image to one")
 

@@ -1,6 +1,6 @@
 """Data that stay at their sites: the server knows what they look like, and has none of them.
 
-It may have a folder of images of its own to test on.
+It may have a folder of images, or of texts, of its own to test on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from feddiv.core.errors import UserError
 from feddiv.data.classes import in_these_classes
 from feddiv.data.data_options import DataOptions
 from feddiv.data.dataset import Dataset, Split
+from feddiv.data.encoding.to_dataset import check_encoding
+from feddiv.data.images.own_listing import refuse_image_keys
 from feddiv.data.transform import AsTheyAre, Augment
+from feddiv.encoders.registry import find_encoder, make_encoder
 
 TAKES: Final = frozenset(
     {"path", "classes", "size", "channels", "features", "shape", "mean", "std"}
@@ -33,6 +36,8 @@ def described(options: DataOptions) -> Dataset:
     ):
         given = None if classes is None else list(classes)
         raise UserError(f"data.classes={given}: name the classes, two at least and each once")
+    if options.encoder is not None:
+        return _encoded(options, classes)
     if sum(each is not None for each in (options.size, options.features, options.shape)) != 1:
         raise UserError(
             f"data.size={options.size}, data.features={options.features} and data.shape="
@@ -58,6 +63,44 @@ def described(options: DataOptions) -> Dataset:
         std=_numbers("std", options.std, usual[1], width),
         augment=options.augment or Augment(),
         truth=None,
+    )
+
+
+def _encoded(options: DataOptions, classes: tuple[str, ...]) -> Dataset:
+    """Sites turn their own images or texts into vectors of one encoder, whose weights are named."""
+    for key in ("features", "shape"):
+        if getattr(options, key) is not None:
+            raise UserError(
+                f"data.{key}={getattr(options, key)}: with data.encoder samples are its feature "
+                f"vectors; leave data.{key} out"
+            )
+    assert options.encoder is not None
+    kind = find_encoder(options.encoder).kind or "images"
+    encoder = make_encoder(check_encoding(options, kind), options.size)
+    shape = None
+    if encoder.kind == "texts":
+        refuse_image_keys(options, f"data.encoder={options.encoder}: each site", "texts")
+    else:
+        side = options.size or encoder.choice.size
+        assert side is not None
+        shape = (side, side, options.channels)
+    mean, std = encoder.usual_scale
+    nothing = Split(
+        torch.empty((0, encoder.width), dtype=torch.float16),
+        torch.empty(0, dtype=torch.int64),
+        places=torch.empty((0, encoder.choice.views), dtype=torch.int64),
+    )
+    return Dataset(
+        name="sites",
+        classes=classes,
+        train=nothing,
+        test=nothing,
+        mean=_numbers("mean", options.mean, mean, encoder.width),
+        std=_numbers("std", options.std, std, encoder.width),
+        augment=Augment(),
+        truth=None,
+        encoder=encoder.choice,
+        image_shape=shape,
     )
 
 
@@ -94,7 +137,7 @@ def _numbers(
 
 
 def load(options: DataOptions) -> Dataset:
-    """What the sites' data look like, and the server's own test images, if it has any."""
+    """What the sites' data look like, and the server's own test samples, if it has any."""
     dataset = described(options)
     if options.path is None or options.test_share == 0.0:  # nobody will look at test samples
         return dataset
@@ -103,12 +146,12 @@ def load(options: DataOptions) -> Dataset:
 
     folder = DataOptions(
         source="folder", path=options.path, size=options.size, channels=options.channels
-    )
+    ).encoded_by(dataset.encoder)
     if options.features is not None:
         raise UserError(
             f"data.path={options.path}: vectors are not read from folders; "
             "use evaluation.name=held_out"
         )
-    images = load_dataset(folder, Streams(0), with_test=False)
-    images = in_these_classes(images, dataset.classes, f"data.path={options.path}")
-    return dataset.tested_on(images.train)
+    samples = load_dataset(folder, Streams(0), with_test=False)
+    samples = in_these_classes(samples, dataset.classes, f"data.path={options.path}")
+    return dataset.tested_on(samples.train)

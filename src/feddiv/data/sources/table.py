@@ -1,4 +1,4 @@
-"""Somebody's own samples, listed in a table: paths of images, or feature vectors, and labels."""
+"""Somebody's own samples in a table: paths of images, texts, or feature vectors, and labels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from feddiv.core.terminal import shown
 from feddiv.data.data_options import MOST_CLASSES, DataOptions
 from feddiv.data.dataset import Dataset, Split
 from feddiv.data.images.listing import Files, ImageListing, Listed, numbered, some
-from feddiv.data.images.own_listing import own_listing
+from feddiv.data.images.own_listing import own_listing, refuse_image_keys
 from feddiv.data.names import (
     TEST,
     TRAIN,
@@ -29,10 +29,17 @@ from feddiv.data.names import (
     test_name,
 )
 from feddiv.data.sources.table_cells import Table
-from feddiv.data.sources.table_columns import feature_columns, roles_of, said_of
+from feddiv.data.sources.table_columns import (
+    column_texts,
+    feature_columns,
+    roles_of,
+    said_of,
+    sample_kind,
+)
 from feddiv.data.sources.table_files import read_table
 from feddiv.data.statistics import feature_statistics
 from feddiv.data.test_split import some_held_out
+from feddiv.data.texts.own_texts import Labelled, own_texts
 from feddiv.data.transform import Augment
 
 TAKES: Final = frozenset({"path", "test_share", "size", "channels", "columns"})
@@ -65,7 +72,7 @@ class Sheet:
 
 
 def load(options: DataOptions) -> Dataset | ImageListing:
-    """A catalogue of images, or a data set of feature vectors."""
+    """A catalogue of images, or a data set of texts or feature vectors."""
     if options.path is None:
         raise UserError("data.source=table: data.path has to name a .csv or .parquet file")
     return from_table(read_table(options.path.expanduser()), options)
@@ -79,18 +86,15 @@ def from_table(
 ) -> Dataset | ImageListing:
     """The data of a table, for a source of this name; `named` are its classes in order."""
     roles = roles_of(table, options.columns)
-    if "image" in roles and options.columns.features is not None:
-        if options.columns.image is not None:
-            raise UserError("data.columns: give image or features, not both")
-        del roles["image"]
-    if "image" in roles:
+    kind = sample_kind(table, roles, options)
+    for other in ("image", "text"):
+        if other != kind:
+            roles.pop(other, None)
+    if kind == "image":
         return _images(table, roles, options, name, named)
-    for key in ("size", "channels"):
-        value = getattr(options, key)
-        if value != DataOptions.model_fields[key].default:
-            raise UserError(
-                f"data.{key}={value}: {table.title} holds no images but feature vectors"
-            )
+    refuse_image_keys(options, table.title, "texts" if kind == "text" else "feature vectors")
+    if kind == "text":
+        return _texts(table, roles, options, name, named)
     return _features(table, roles, options, name, named)
 
 
@@ -141,6 +145,31 @@ def _repeated(paths: list[str], sheet: Sheet) -> list[str]:
         f"{len(learned & tested):,} of them both to train and to test, {len(doubtful):,} under "
         "different labels"
     ]
+
+
+def _texts(
+    table: Table,
+    roles: dict[str, str],
+    options: DataOptions,
+    name: str,
+    named: Sequence[str] | None,
+) -> Dataset:
+    sheet = _sheet(table, roles, options.test_share, named)
+    texts = column_texts(table, roles["text"])
+    return own_texts(
+        name,
+        options.test_share,
+        table.where,
+        sheet.classes,
+        Labelled(texts.chosen(sheet.train), sheet.labels[sheet.train]),
+        Labelled(texts.chosen(sheet.test), sheet.test_labels),
+        truth=None if sheet.truth is None else sheet.truth[sheet.train],
+        clients=sheet.clients,
+        holder=sheet.holder,
+        split_here=sheet.split_here,
+        notes=number_notes(sheet.classes),
+        columns=(roles["text"],),
+    )
 
 
 def _features(

@@ -1,0 +1,74 @@
+"""A torch module of somebody's own as encoder: "package.module:factory"."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from feddiv.core.errors import UserError, in_one_line
+from feddiv.core.files import tensors_hash
+from feddiv.core.import_path import import_for
+from feddiv.encoders.choice import EncoderChoice
+from feddiv.encoders.contract import Encoder
+from feddiv.encoders.images import ImageEncoder, completed, usual_size
+
+
+class ModuleEncoder(ImageEncoder):
+    """A module that takes float32 [n,3,S,S]."""
+
+    def __init__(self, choice: EncoderChoice, net: nn.Module) -> None:
+        super().__init__(choice)
+        self.net = net.eval().requires_grad_(False)
+        for weight in net.parameters():
+            if weight.dim() == 4:
+                weight.data = weight.data.contiguous(memory_format=torch.channels_last)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """What the module gives."""
+        outputs: torch.Tensor = self.net(inputs)
+        return outputs
+
+    @property
+    def rules(self) -> str:
+        """The code matters as well as its weights, and is known by its name."""
+        return f"{self.choice.name} {super().rules}"
+
+
+def make(choice: EncoderChoice, side: int | None) -> Encoder:
+    """The encoder that the factory gives, which is called without arguments.
+
+    Attributes `size`, `mean` and `std` of the module say how it wants its images; without them
+    pixels are in [0,1].
+    """
+    factory = import_for("data.encoder", choice.name, "package.module:factory")
+    try:
+        net = factory()
+    except Exception as problem:
+        raise UserError(
+            f"data.encoder={choice.name}: the factory failed when called without arguments: "
+            f"{in_one_line(problem)}"
+        ) from problem
+    if not isinstance(net, nn.Module):
+        raise UserError(
+            f"data.encoder={choice.name}: the factory gave a {type(net).__name__}, not a "
+            "torch.nn.Module"
+        )
+    size = getattr(net, "size", None)
+    full = completed(
+        choice,
+        sha256=tensors_hash(net.state_dict()),
+        size=size if isinstance(size, int) else usual_size(side),
+        mean=_numbers(net, "mean", 0.0),
+        std=_numbers(net, "std", 1.0),
+    )
+    return ModuleEncoder(full, net)
+
+
+def _numbers(net: nn.Module, key: str, usual: float) -> tuple[float, ...]:
+    given: Any = getattr(net, key, None)
+    if isinstance(given, Sequence) and all(isinstance(each, int | float) for each in given):
+        return tuple(float(each) for each in given)
+    return (usual,)

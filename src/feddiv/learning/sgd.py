@@ -1,0 +1,78 @@
+"""SGD with momentum, by torch's fused kernel and without what surrounds it.
+
+At a batch of ten vectors a step is a quarter of a millisecond. `torch.optim.SGD` spends a fifth of
+that on hooks, on finding out again what its parameters are, and once, for a second, on loading the
+compiler. The arithmetic here is its own, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import torch
+
+
+class Optimiser(Protocol):
+    """What training asks of an optimiser; torch's have it too."""
+
+    def zero_grad(self) -> None:
+        """Forget the gradients."""
+
+    def step(self) -> object:
+        """Move the parameters."""
+
+
+class Sgd:
+    """For parameters that stay the same tensors; those without a gradient stay as they are."""
+
+    def __init__(
+        self,
+        parameters: Iterable[torch.nn.Parameter],
+        *,
+        lr: float,
+        momentum: float,
+        weight_decay: float,
+    ) -> None:
+        from torch.optim.sgd import sgd  # the functional form of torch.optim.SGD
+
+        self.parameters = list(parameters)
+        self.lr, self.momentum, self.weight_decay = lr, momentum, weight_decay
+        self._update = sgd
+        self._moments: list[torch.Tensor | None] = [None] * len(self.parameters)
+
+    def zero_grad(self) -> None:
+        """Forget the gradients."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def step(self) -> None:
+        """Move against the gradients; a parameter's momentum begins with its first gradient."""
+        gradients = {
+            place: parameter.grad
+            for place, parameter in enumerate(self.parameters)
+            if parameter.grad is not None
+        }
+        with torch.no_grad():
+            # The kernel takes parameters that all have a momentum, or none of them.
+            for begun in (True, False):
+                places = [at for at in gradients if (self._moments[at] is not None) == begun]
+                if places:
+                    self._move(places, [gradients[at] for at in places])
+
+    def _move(self, places: list[int], gradients: list[torch.Tensor]) -> None:
+        moments = [self._moments[at] for at in places]
+        self._update(
+            [self.parameters[at] for at in places],
+            gradients,
+            moments,
+            fused=True,
+            weight_decay=self.weight_decay,
+            momentum=self.momentum,
+            lr=self.lr,
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
+        )
+        for at, moment in zip(places, moments, strict=True):
+            self._moments[at] = moment

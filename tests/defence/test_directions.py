@@ -1,0 +1,45 @@
+"""Where updates point, over several exchanges."""
+
+import numpy as np
+
+from feddiv.defence.defence import Defence
+from feddiv.defence.directions import Directions
+
+SIZES = dict.fromkeys(range(10), 10)
+
+
+def exchange(directions: Directions, sides: dict[int, int], cosine: float = 0.2) -> Directions:
+    """One with clients that are honest (1) or turned round (-1)."""
+    signs = np.array(list(sides.values()))
+    own = (1 - cosine) * np.eye(len(signs))
+    return directions.met(list(sides), cosine * np.outer(signs, signs) + own)
+
+
+def opposed(directions: Directions) -> set[int]:
+    found = directions.agreements(SIZES, Defence())
+    return {client for client, agreement in found.items() if agreement < 0}
+
+
+def test_who_is_turned_round_is_found_also_where_liars_were_most() -> None:
+    first = exchange(Directions(), {0: -1, 1: -1, 2: -1, 3: 1, 4: 1})
+    assert opposed(first) == {3, 4}  # three of five: nobody can know
+    second = exchange(first, {0: -1, 5: 1, 6: 1, 7: 1, 3: 1})
+    assert opposed(second) == {0, 1, 2}
+    third = exchange(second, {0: -1, 1: -1, 2: -1, 8: 1, 9: 1})
+    assert opposed(third) == {0, 1, 2}
+
+
+def test_one_step_against_the_others_is_forgiven() -> None:
+    good = exchange(Directions(), dict.fromkeys(range(5), 1))
+    once = exchange(good, {0: -1, 1: 1, 2: 1, 3: 1, 4: 1})
+    assert opposed(once) == set()  # .8 of .2, less .2 of .2
+    turned = once
+    for _ in range(3):
+        turned = exchange(turned, {0: -1, 1: 1, 2: 1, 3: 1, 4: 1})
+    assert opposed(turned) == {0}
+
+
+def test_a_client_that_says_it_is_huge_is_no_majority() -> None:
+    sides = exchange(Directions(), {0: -1, 1: 1, 2: 1, 3: 1, 4: 1, 5: 1})
+    found = sides.agreements({**SIZES, 0: 10**9}, Defence())
+    assert [client for client, agreement in found.items() if agreement < 0] == [0]

@@ -1,0 +1,79 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from feddiv.core.errors import UserError
+from feddiv.core.import_path import NotAllowed, named_in
+from feddiv.encoders.choice import EncoderChoice
+from feddiv.encoders.registry import find_encoder, make_encoder
+
+pytest.importorskip("onnx", reason="needs the dev extra")
+
+HERE = "tests.encoders.colours"
+
+
+def test_features_by_hand() -> None:
+    encoder = make_encoder(EncoderChoice(f"{HERE}:Colours"), 2)
+    assert (encoder.width, encoder.choice.size, encoder.choice.mean) == (4, 8, (0.0, 0.0, 0.0))
+    image = torch.zeros(1, 2, 2, 3, dtype=torch.uint8)
+    image[..., 0] = 255
+    assert torch.allclose(encoder.encode(image), torch.tensor([[1.0, 0, 0, 1 / 3]]))
+
+
+def test_weights_and_code_name_the_vectors() -> None:
+    one, other = (
+        make_encoder(EncoderChoice(f"{HERE}:{name}"), 2) for name in ("Colours", "OtherColours")
+    )
+    assert one.sha256 != other.sha256
+    assert one.fingerprint != other.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("no_module", "gave a str, not a torch.nn.Module"),
+        ("WIDTH", "the factory failed"),
+        ("Nobody", "has no 'Nobody'"),
+    ],
+)
+def test_what_is_no_module_is_refused(name: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        make_encoder(EncoderChoice(f"{HERE}:{name}"), 2)
+
+
+def test_a_file_of_somebody_else_imports_nothing_unasked(tmp_path: Path) -> None:
+    path = "tests.encoders.colours:Maps"
+    with named_in(tmp_path / "config.toml", ()), pytest.raises(NotAllowed, match="--allow"):
+        make_encoder(EncoderChoice(path), 2)
+    with named_in(tmp_path / "config.toml", [path]):
+        make_encoder(EncoderChoice(path), 2)
+
+
+def test_timm_is_asked_for_and_never_by_a_file(tmp_path: Path) -> None:
+    name = "timm:resnet18"
+    with named_in(tmp_path / "config.toml", ()), pytest.raises(NotAllowed, match="--allow timm:"):
+        make_encoder(EncoderChoice(name), 2)
+    try:
+        import timm  # noqa: F401
+    except Exception:
+        with pytest.raises(UserError, match=r"timm cannot be imported .* install timm and"):
+            make_encoder(EncoderChoice(name), 2)
+
+
+@pytest.mark.slow
+def test_a_net_of_timm() -> None:
+    try:
+        import timm  # noqa: F401
+    except Exception:
+        pytest.skip("timm (with a torchvision that fits torch) is not installed")
+    try:
+        encoder = make_encoder(EncoderChoice("timm:resnet18"), 32)
+    except UserError as problem:
+        pytest.skip(f"no weights to be had: {problem}")
+    assert encoder.width == 512
+
+
+def test_names_that_are_no_encoder() -> None:
+    with pytest.raises(UserError, match=r"did you mean 'effnet_lite0'.*there are .*FILE.onnx"):
+        find_encoder("effnet_lite")
