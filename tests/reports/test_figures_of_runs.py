@@ -153,6 +153,27 @@ def test_what_is_said_of_a_run(tmp_path: Path) -> None:
     assert "points below feddiv" in words(worse, run)
 
 
+@pytest.mark.parametrize(
+    ("accuracies", "said"),
+    [
+        ([0.3, *[0.9] * 5, *[0.6] * 10], "It was 90.0% in round 3 and has fallen since."),
+        ([0.3, *[0.6, 0.8] * 6], "It swings by 20 points within the last 10 measured rounds."),
+        ([0.3, *(0.5 + 0.03 * step for step in range(12))], "It still rises, by 27.0 points"),
+    ],
+)
+def test_what_is_said_of_a_curve(run: RunRecord, accuracies: list[float], said: str) -> None:
+    rounds = [
+        {"round": place + 2, "stage": "train" if place else "warmup", "test_accuracy": value}
+        for place, value in enumerate(accuracies)
+    ]
+    assert said in words(replace(run, summary={}, rounds=rounds))
+
+
+def test_nothing_bad_is_said_of_a_curve_that_has_settled(run: RunRecord) -> None:
+    rounds = [{"round": place, "stage": "train", "test_accuracy": 0.9} for place in range(20)]
+    assert "bad" not in words(replace(run, summary={}, rounds=rounds, visits=Visits()))
+
+
 def test_what_is_said_of_a_run_that_went_astray(tmp_path: Path) -> None:
     folder = made_run(tmp_path / "a", ended=False)
     with (folder / "clients.jsonl").open("a") as file:
@@ -161,3 +182,5 @@ def test_what_is_said_of_a_run_that_went_astray(tmp_path: Path) -> None:
     said = words(run)
     assert "bad: The run has not ended: 8 of 8 rounds" in said
     assert "client 3, round 9: net: not finite" in said
+    (folder / "rounds.jsonl").unlink()
+    assert "bad: The run has not ended: 0 of 8 rounds" in words(*read_runs([folder]))

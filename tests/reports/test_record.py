@@ -1,6 +1,7 @@
 """Folders of runs, whole and damaged, as a report reads them."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -95,6 +96,19 @@ def test_damaged_files_are_refused_in_one_line(
     with pytest.raises(UserError, match=said) as caught:
         read_runs([folder])
     assert "\n" not in str(caught.value)
+
+
+def test_a_journal_that_is_no_file_or_never_ends_a_line(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "a", Shape(rounds=2))
+    journal = folder / "clients.jsonl"
+    with journal.open("wb") as file:
+        file.truncate(1 << 40)  # a hole: nothing is on the disk
+    with pytest.raises(UserError, match="line 1 is longer than"):
+        read_runs([folder])
+    journal.unlink()
+    os.mkfifo(journal)
+    with pytest.raises(UserError, match="pipe or a device"):
+        read_runs([folder])
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:

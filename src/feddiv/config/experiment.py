@@ -24,6 +24,7 @@ from feddiv.config.sections import (
     FederationOptions,
     Local,
     RobustOptions,
+    Track,
     WarmupOptions,
 )
 from feddiv.core.dotted import flat, merged, put
@@ -112,6 +113,8 @@ class Experiment(Options):
     device: Device = "auto"  # auto takes a GPU where there is one
     precision: Precision = "fp32"  # bf16: convolutions and matrix products in bfloat16
     compile: bool = False  # the net, with torch.compile
+    # Where the rounds' numbers go too; tensorboard: into the run's folder, mlflow: into ./mlruns.
+    track: Track = "none"
 
     @model_validator(mode="before")
     @classmethod

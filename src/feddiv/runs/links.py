@@ -11,7 +11,7 @@ from pathlib import Path
 
 from feddiv.core.errors import UserError
 
-FOLDERS = ("checkpoint", "nets", "against")  # in which a run writes
+FOLDERS = ("checkpoint", "nets", "against", "tensorboard")  # in which a run writes
 # In which simulated sites do, in folders of any names, and where clients' label audits are.
 DEEP = ("sites", "clients")
 

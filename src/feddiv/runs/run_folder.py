@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from io import BytesIO
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,10 +50,12 @@ FILES = (
     "model.safetensors",
     "rounds.jsonl",
     "summary.json",
+    "tracking.json",
 )
 LARGEST = 1 << 26  # bytes of a JSON file that is read
 LARGEST_JOURNAL = 1 << 32
 PICTURE, REPORT = "picture.png", "report.html"  # made last of all, by feddiv.reports
+EVENTS, TRACKING = "tensorboard", "tracking.json"  # of trackers, where the run has one
 LEFTOVERS = ("draw.npz", "environment.json")  # written before config.toml
 PACKAGES = ("feddiv", "torch", "numpy", "safetensors", "pydantic", "scikit-learn")
 
@@ -177,6 +180,7 @@ class RunFolder:
         for name in FILES:
             with suppress(OSError):
                 (self.path / name).unlink()
+        rmtree(self.path / EVENTS, ignore_errors=True)
         for path in self._made:
             with suppress(OSError):  # not empty: somebody else's files are in it
                 path.rmdir()
