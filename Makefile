@@ -44,5 +44,6 @@ clean:
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install -c constraints.txt -e '.[dev,encoders,flower-simulation,parquet,privacy,vision]'
+	$(BIN)/pip install -c constraints.txt \
+	    -e '.[dev,encoders,flower-simulation,mlflow,parquet,privacy,tensorboard,vision]'
 	touch $@

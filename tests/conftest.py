@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import settings
+from tests.browser import browser
 
 from feddiv.data import Augment, Dataset, Draw
 from feddiv.data.dataset import Split
 from feddiv.federation.simulation import Simulation
+
+__all__ = ["browser"]  # fixtures for all tests
 
 # The machine is shared: how long an example takes says nothing about the code.
 settings.register_profile("feddiv", deadline=None)

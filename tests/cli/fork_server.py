@@ -26,7 +26,7 @@ LOADED: Final = (
     "feddiv.cli.describe",
     "feddiv.cli.prediction",
     "feddiv.deploy.deployment",
-    "feddiv.report.picture",
+    "feddiv.reports.report",
     "feddiv.runs.start_and_resume",
 )
 

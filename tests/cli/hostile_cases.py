@@ -302,10 +302,12 @@ def _commands() -> Iterator[Case]:
         "draw-offsets",
     ):  # fmt: skip
         yield Case(f"resume-{name}", ("resume", f"{{}}/run-{name}"))
+        yield Case(f"report-{name}", ("report", f"{{}}/run-{name}"))
     for name in ("config-pipe", "config-deep", "config-zero"):
         yield Case(f"resume-more-{name}", ("resume", f"{{}}/run-{name}", "rounds=9"))
     for path in ("{}/zero.npz", "", "n" * 5000, "/proc/self", "{}/pipe.npz"):
         yield Case(f"resume {path[:8]!r}", ("resume", path))
+        yield Case(f"report {path[:8]!r}", ("report", path))
     tiny = ("rounds=3", "warmup.iterations=0", "data.images=200", "train.epochs=1")
     for out in (
         "{}/full.npz",

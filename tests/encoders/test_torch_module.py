@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from feddiv.core import import_path
 from feddiv.core.errors import UserError
 from feddiv.core.import_path import NotAllowed, named_in
 from feddiv.encoders.choice import EncoderChoice
@@ -42,7 +43,10 @@ def test_what_is_no_module_is_refused(name: str, said: str) -> None:
         make_encoder(EncoderChoice(f"{HERE}:{name}"), 2)
 
 
-def test_a_file_of_somebody_else_imports_nothing_unasked(tmp_path: Path) -> None:
+def test_a_file_of_somebody_else_imports_nothing_unasked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_path, "_named", set())  # other tests of this process have named it
     path = "tests.encoders.colours:Maps"
     with named_in(tmp_path / "config.toml", ()), pytest.raises(NotAllowed, match="--allow"):
         make_encoder(EncoderChoice(path), 2)

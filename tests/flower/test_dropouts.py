@@ -6,10 +6,11 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MetricRecord
+from flwr.app import ConfigRecord, Error, Message, MetricRecord
 from tests.flower.trial import lines, run_config, served, trial_grid
 
 from feddiv.core.errors import TooFew
+from feddiv.flower.records import model_record, read_message
 
 pytestmark = pytest.mark.slow
 
@@ -47,18 +48,18 @@ def wrong_client(message, reply):
 
 
 def not_finite(message, reply):
-    arrays = reply.content["weights.net"].to_torch_state_dict()
-    name = next(iter(arrays))
-    arrays[name] = arrays[name] * math.nan
-    reply.content["weights.net"] = ArrayRecord(arrays)
+    state = read_message(reply.content, "train").weights["net"]
+    name = next(iter(state))
+    state[name] = state[name] * math.nan
+    reply.content["weights.net"] = model_record(state)
     return reply
 
 
 def other_shape(message, reply):
-    arrays = reply.content["weights.net"].to_torch_state_dict()
-    name = next(iter(arrays))
-    arrays[name] = arrays[name][:1]
-    reply.content["weights.net"] = ArrayRecord(arrays)
+    state = read_message(reply.content, "train").weights["net"]
+    name = next(iter(state))
+    state[name] = state[name][:1]
+    reply.content["weights.net"] = model_record(state)
     return reply
 
 

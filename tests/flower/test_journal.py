@@ -4,12 +4,12 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from flwr.app import ArrayRecord
 from tests.flower.own_data import sites_grid
 from tests.flower.trial import lines, served
 
 from feddiv.core.errors import TooFew
 from feddiv.core.files import load_tensors, tensors_hash
+from feddiv.flower.records import model_record, read_message
 from feddiv.runs.evaluate import comparable
 
 
@@ -20,8 +20,8 @@ def test_what_is_refused_is_told_by_name(deployment, capsys):
     def broken(node, message, reply):
         task = message.content["task"]
         if node == 6 and task["kind"] == "train" and int(task["round"]) == 3:
-            arrays = reply.content["weights.net"].to_torch_state_dict()
-            reply.content["weights.net"] = ArrayRecord({k: v / 0 for k, v in arrays.items()})
+            state = read_message(reply.content, "train").weights["net"]
+            reply.content["weights.net"] = model_record({k: v / 0 for k, v in state.items()})
         return reply
 
     grid.meddle = broken

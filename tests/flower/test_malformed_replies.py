@@ -1,5 +1,6 @@
 """Malformed replies through Flower's own serialisation: each is refused, and no other is lost."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +37,7 @@ from tests.flower.grids import LocalGrid
 from tests.flower.trial import lines, run_config, served, trial_grid
 
 from feddiv.federation.reply_check import Refused, check_reply
-from feddiv.flower.records import VisitAddress, read_reply, reply_records
+from feddiv.flower.records import PACKED, VisitAddress, read_reply, reply_records
 from feddiv.flower.seats import audited, reply_in, unreadable
 from feddiv.methods.contract import Reply
 from feddiv.testing.odd_clients import write_trial
@@ -122,7 +123,7 @@ def with_array(records: RecordDict, rng: Rng, change: Callable[[bytes], bytes]) 
     data = change(arrays[key].data)
     if data == arrays[key].data:
         return False
-    arrays[key] = Array("float32", (1,), "numpy.ndarray", data)
+    arrays[key] = Array("uint8", (len(data),), PACKED, data)
     records[name] = ArrayRecord(arrays)
     return True
 
@@ -147,10 +148,14 @@ def mutated(data: bytes, rng: Rng, start: int = 0, stop: int | None = None) -> b
 
 
 def bad_header(seen: Seen, rng: Rng) -> RecordDict | None:
-    """An array with a header that no numpy writes for it."""
+    """A model of which one entry has a header that no numpy writes for it."""
     records = reply_records(HERE, seen.reply)
 
     def change(data: bytes) -> bytes:
+        start = pick(rng, [found.start() for found in re.finditer(rb"\x93NUMPY", data)])
+        return data[:start] + changed(data[start:])
+
+    def changed(data: bytes) -> bytes:
         end = data.index(b"\n") + 1
         if rng.random() < 0.3:
             text = pick(rng, HEADERS)

@@ -8,17 +8,21 @@ import torch
 
 pytest.importorskip("flwr")
 
-from flwr.app import RecordDict
+from flwr.app import Array, ArrayRecord, RecordDict
 from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from feddiv.core.errors import UserError
 from feddiv.federation.reply_check import Refused
+from feddiv.flower.arrays import write_tensors
 from feddiv.flower.records import (
+    PACKED,
     SiteTask,
     VisitAddress,
     message_records,
+    model_record,
     problem_records,
     read_message,
     read_reply,
@@ -126,14 +130,55 @@ def numpy_header(kind: str, shape: str) -> bytes:
         b"\x80\x04\x95 a pickle",
     ],
 )
-def test_arrays_that_are_none_are_refused(data):
-    from flwr.app import Array, ArrayRecord
+@pytest.mark.parametrize("before", [0, 1, 3])
+def test_arrays_that_are_none_are_refused(data, before):
+    first = write_tensors(list(STATE.values())[:before])
+    with pytest.raises(Refused, match=r"record weights\.net cannot be read") as told:
+        read_reply(sent(forged(first + data)), HERE, SENT)
+    assert f"({list(STATE)[before]} " in str(told.value)
 
+
+def forged(data: bytes, names: str = "\n".join(STATE)) -> RecordDict:
     records = reply_records(HERE, Reply(7, 12, {"net": STATE}))
-    forged = Array(dtype="float32", shape=(1,), stype="numpy.ndarray", data=data)
-    records["weights.net"] = ArrayRecord({**records["weights.net"], "weight": forged})
-    with pytest.raises(Refused, match=r"record weights\.net cannot be read"):
-        read_reply(sent(records), HERE, SENT)
+    records["weights.net"] = ArrayRecord({names: Array("uint8", (len(data),), PACKED, data)})
+    return records
+
+
+def test_a_model_of_more_or_other_entries_than_its_names_is_refused():
+    whole = write_tensors(STATE.values())
+    assert len(read_reply(sent(forged(whole)), HERE, SENT).weights["net"]) == len(STATE)
+    more = write_tensors([torch.zeros(3)])
+    with pytest.raises(Refused, match=f"cannot be read \\({len(more)} bytes too many\\)"):
+        read_reply(sent(forged(whole + more)), HERE, SENT)
+    with pytest.raises(Refused, match=r"cannot be read \(empty is no array"):
+        read_reply(sent(forged(write_tensors(list(STATE.values())[:3]))), HERE, SENT)
+    for names in ("weight\nhalf\ncount", "weight\nhalf\ncount\ncount", "", "weight,half\n" * 4):
+        with pytest.raises(Refused, match="model net has other entries than were sent"):
+            read_reply(sent(forged(whole, names)), HERE, SENT)
+    twice = forged(whole)
+    twice["weights.net"]["other"] = twice["weights.net"]["\n".join(STATE)]
+    with pytest.raises(Refused, match="model net has other entries than were sent"):
+        read_reply(sent(twice), HERE, SENT)
+
+
+def test_entries_may_come_in_another_order():
+    turned = dict(reversed(STATE.items()))
+    back = read_reply(sent(reply_records(HERE, Reply(7, 12, {"net": turned}))), HERE, SENT).weights
+    assert list(back["net"]) == list(turned)
+    assert torch.equal(back["net"]["weight"], STATE["weight"])
+
+
+def test_a_model_is_one_array_whatever_the_order_of_its_memory():
+    state = {"turned": torch.randn(3, 4).t(), "true": torch.tensor([True, False])}
+    records = sent(message_records(SiteTask(HERE, "train", ""), Message("train", {"net": state})))
+    assert len(records["weights.net"]) == 1
+    back = read_message(records, "train").weights["net"]
+    assert all(torch.equal(back[name], tensor) for name, tensor in state.items())
+    assert read_message(sent(reply_records(HERE, Reply(7, 1, {"net": {}}))), "").weights == {
+        "net": {}
+    }
+    with pytest.raises(UserError, match="its name has more than one line"):
+        model_record({"a\nb": STATE["half"]})
 
 
 def test_what_a_site_says_is_cut_and_harmless():

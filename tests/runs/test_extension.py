@@ -16,7 +16,7 @@ import feddiv
 from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.methods.registry import METHODS
-from feddiv.report.picture import PICTURE
+from feddiv.reports.picture import PICTURE
 from feddiv.runs.extension import can_go_on, check_extension, with_rounds
 
 pytestmark = pytest.mark.slow  # whole runs or processes

@@ -95,6 +95,19 @@ def test_line_of_a_round_pools_its_visits() -> None:
     assert (line["clean"], line["noisy"], line["relabelled"]) == (15, 5, 2)
 
 
+def test_line_of_a_round_adds_up_scores_and_what_was_trained_on() -> None:
+    def scores(right: list[int], wrong: list[int], high: float = 1.0) -> dict:
+        return {"low": 0.0, "high": high, "right": right, "wrong": wrong}
+
+    first = visit(1.0, reselected=[9, 7], scores=scores([3, 1], [0, 2]))
+    second = visit(1.0, reselected=[], scores=scores([1, 1], [1, 0]))  # had too little to train
+    line = round_line([first, second, visit(None)])
+    assert line["reselected"] == 7  # in the last epoch
+    assert line["scores"] == {"low": 0.0, "high": 1.0, "right": [4, 2], "wrong": [1, 2]}
+    other = visit(1.0, scores=scores([1, 1], [1, 0], high=2.0))
+    assert round_line([first, other])["scores"] is None
+
+
 def test_line_of_a_round_without_anything_to_tell() -> None:
     assert round_line([visit(None)]) == {
         "visits": 1,

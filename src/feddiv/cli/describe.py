@@ -12,8 +12,8 @@ from feddiv.cli.progress import progress
 from feddiv.config.reading import Overrides, load_experiment
 from feddiv.core.given_files import at_home
 from feddiv.core.terminal import shown
-from feddiv.report.holdings import Holding, Holdings, holdings
-from feddiv.report.holdings_picture import save_holdings
+from feddiv.reports.holdings import Holding, Holdings, holdings
+from feddiv.reports.holdings_picture import save_holdings
 from feddiv.runs.prepare import drawn
 
 LARGEST = 3  # classes that are named

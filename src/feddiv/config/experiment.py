@@ -24,6 +24,7 @@ from feddiv.config.sections import (
     FederationOptions,
     Local,
     RobustOptions,
+    Track,
     WarmupOptions,
 )
 from feddiv.core.dotted import flat, merged, put
@@ -112,6 +113,8 @@ class Experiment(Options):
     device: Device = "auto"  # auto takes a GPU where there is one
     precision: Precision = "fp32"  # bf16: convolutions and matrix products in bfloat16
     compile: bool = False  # the net, with torch.compile
+    # Where the rounds' numbers go too; tensorboard: into the run's folder, mlflow: into ./mlruns.
+    track: Track = "none"
 
     @model_validator(mode="before")
     @classmethod
@@ -212,7 +215,7 @@ def validated(
             "models of single clients, and would get their aggregate; allowed: mean, clip"
         )
     warmup = getattr(experiment.method, "warmup", None)
-    if experiment.robust.holds_models and getattr(warmup, "mode", None) == "hand_over":
+    if experiment.robust.replaces_models and getattr(warmup, "mode", None) == "hand_over":
         note(
             f"robust.weights={experiment.robust.weights}: in a hand-over there is nothing to "
             "compare a client's model with; method.warmup.mode=average warms up by averages"

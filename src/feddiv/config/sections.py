@@ -7,6 +7,7 @@ from pydantic import Field
 
 from feddiv.core.options import Options
 
+Track = Literal["none", "tensorboard", "mlflow"]
 MOST_CLIENTS: Final = 1_000_000
 LONGEST: Final = 1e7  # seconds: 115 days
 

@@ -1,4 +1,7 @@
-"""Our messages as Flower's records: weights as arrays, everything small as lists of numbers.
+"""Our messages as Flower's records: a model as one array, everything small as lists of numbers.
+
+Flower sends every array by requests of its own, from each process to the next: a model whose
+entries were arrays would cost hundreds of them. So they lie in one, whose name lists theirs.
 
 A record says what it is and nothing of classes or code. What comes from the network is read as
 numbers and texts of expected names and sizes, or refused.
@@ -12,17 +15,19 @@ from importlib import metadata
 from typing import Any
 
 import numpy as np
-import torch
-from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from feddiv.core.arrays import StateDict, Weights
+from feddiv.core.errors import UserError
 from feddiv.core.terminal import NAME, shown
 from feddiv.data.scaling import Scaling
 from feddiv.federation.reply_check import Refused
-from feddiv.flower.arrays import LONGEST_HEADER, read_tensor
+from feddiv.flower.arrays import LONGEST_HEADER, read_tensors, write_tensors
 from feddiv.methods.contract import Message, Payload, Reply
 
 WEIGHTS, PAYLOAD, METRICS = "weights.", "payload", "metrics"
+BETWEEN = "\n"  # two names of entries
+PACKED = "feddiv.tensors"  # what the bytes of a model's array are
 TASK, ANSWER, PROBLEM = "task", "answer", "problem"
 SOFTWARE = metadata.version("feddiv")  # server and sites have to have the same
 MEAN, STD = "mean", "std"  # of a task: what features are standardised by
@@ -173,14 +178,15 @@ def _cut(name: str) -> str:
 
 def weight_records(weights: Weights) -> dict[str, ArrayRecord]:
     """Models as records."""
-    return {
-        f"{WEIGHTS}{model}": ArrayRecord({name: _plain(value) for name, value in state.items()})
-        for model, state in weights.items()
-    }
+    return {f"{WEIGHTS}{model}": model_record(state) for model, state in weights.items()}
 
 
-def _plain(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().cpu().contiguous()
+def model_record(state: StateDict) -> ArrayRecord:
+    """A model as a record."""
+    if bad := [name for name in state if BETWEEN in name]:
+        raise UserError(f"entry {bad[0]!r} of the model: its name has more than one line")
+    data = write_tensors(state.values())
+    return ArrayRecord({BETWEEN.join(state): Array("uint8", (len(data),), PACKED, data)})
 
 
 def _returned(records: RecordDict, sent: Weights) -> dict[str, StateDict]:
@@ -193,13 +199,14 @@ def _returned(records: RecordDict, sent: Weights) -> dict[str, StateDict]:
         if name == model or model not in sent:
             raise Refused(f"record {_cut(name)} was not asked for")
         if isinstance(record, ArrayRecord):
-            if record.keys() != sent[model].keys():
+            entries = [entry for key in record for entry in _names(key)]
+            if len(record) != 1 or sorted(entries) != sorted(sent[model]):
                 raise Refused(f"model {model} has other entries than were sent")
-            for key, tensor in sent[model].items():
-                most = tensor.numel() * tensor.element_size() + LONGEST_HEADER
-                if len(record[key].data) > most:
-                    came = len(record[key].data)
-                    raise Refused(f"{model}.{key} holds {came:,} bytes, at most {most:,} can come")
+            tensors = sent[model].values()
+            most = sum(each.numel() * each.element_size() + LONGEST_HEADER for each in tensors)
+            [came] = [len(array.data) for array in record.values()]
+            if came > most:
+                raise Refused(f"model {model} holds {came:,} bytes, at most {most:,} can come")
         found[model] = _state(name, record)
     return found
 
@@ -210,10 +217,15 @@ def _state(name: str, record: object) -> StateDict:
     state: StateDict = {}
     for key, array in record.items():
         try:
-            state[key] = read_tensor(array.data)
+            state |= read_tensors(array.data, _names(key))
         except Refused as why:
-            raise Refused(f"record {_cut(name)} cannot be read ({_cut(key)} {why})") from None
+            raise Refused(f"record {_cut(name)} cannot be read ({why})") from None
     return state
+
+
+def _names(key: str) -> list[str]:
+    """The entries that lie in an array of this name."""
+    return key.split(BETWEEN) if key else []
 
 
 def _metrics(records: RecordDict) -> dict[str, float]:

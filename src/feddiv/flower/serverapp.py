@@ -20,7 +20,7 @@ from feddiv.core.errors import Diverged, TooFew, UserError
 from feddiv.core.import_path import named_in
 from feddiv.core.terminal import LINE, shown
 from feddiv.flower.grid_federation import FlowerFederation
-from feddiv.report.picture import save_picture
+from feddiv.reports.report import save_results
 from feddiv.runs.journal import Record
 from feddiv.runs.prepare import Prepared
 from feddiv.runs.privacy_summary import privacy_lines
@@ -82,7 +82,7 @@ def _served(grid: Grid, run: Mapping[str, Any], watcher: "Lines") -> Run:
     else:
         place = RunFolder(folder, again="resume=true in the run config")
         result = run_experiment(experiment_of(run, watcher.note), place, watcher, carrier=carrier)
-    save_picture(result)
+    save_results(result)
     for line in closing_lines(result):
         watcher.say(line)
     return result

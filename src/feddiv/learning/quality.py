@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from feddiv.core.arrays import Array, Mask
+from feddiv.core.arrays import Array, Labels, Mask
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,16 @@ class Confusion:
     def as_dict(self) -> dict[str, int]:
         """The counts by name, for a record."""
         return asdict(self)
+
+
+def confusion_cells(truth: Labels, labels: Labels) -> list[list[int]]:
+    """The non-empty cells of a confusion matrix, as [true class, label, count].
+
+    >>> confusion_cells(np.array([0, 0, 1]), np.array([0, 0, 2]))
+    [[0, 0, 2], [1, 2, 1]]
+    """
+    pairs, counts = np.unique(np.stack([truth, labels], axis=1), axis=0, return_counts=True)
+    return [[int(a), int(b), int(n)] for (a, b), n in zip(pairs, counts, strict=True)]
 
 
 def auroc(p_clean: Array, wrong: Mask) -> float | None:

@@ -2,7 +2,10 @@
 
 A method's diary may use these keys, which mean the same for all methods: `filter` (counts of a
 `Confusion`), `memorised` and `wrong` (wrong given labels that the received model predicts, and
-how many there are), `noise_level` and `true_noise_level`.
+how many there are), `noise_level` and `true_noise_level`, `clean`, `noisy`, `relabelled` and
+`corrected` (counts of labels), `reselected` (how many samples each epoch trained on), and `scores`
+(`low`, `high` and counts of the filter's scores in as many bins as there are: `right` and `wrong`
+labels apart, or `given` ones where the truth is not known).
 """
 
 from collections.abc import Sequence
@@ -13,6 +16,7 @@ from feddiv.learning.quality import Confusion
 from feddiv.methods.contract import Diary, Reply
 
 Record = dict[str, Any]  # a line of a journal
+ENDS = ("low", "high")  # of the range of a histogram
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,26 @@ def round_line(visits: Sequence[Seen]) -> dict[str, Any]:
     for key in ("clean", "noisy", "relabelled", "corrected"):
         counts = [diary[key] for diary in diaries if key in diary]
         line |= {key: sum(counts)} if counts else {}
+    if trained := [diary["reselected"] for diary in diaries if "reselected" in diary]:
+        line["reselected"] = sum(epochs[-1] for epochs in trained if epochs)
+    if scores := [diary["scores"] for diary in diaries if "scores" in diary]:
+        line["scores"] = _pooled_scores(scores)
     return line
+
+
+def _pooled_scores(histograms: Sequence[Diary]) -> dict[str, Any] | None:
+    """Their sum; None where they do not share their bins."""
+    first = histograms[0]
+    shape = {key: value if key in ENDS else len(value) for key, value in first.items()}
+    for each in histograms:
+        if shape != {key: value if key in ENDS else len(value) for key, value in each.items()}:
+            return None
+    sums = {
+        key: [sum(counts) for counts in zip(*(each[key] for each in histograms), strict=True)]
+        for key in first
+        if key not in ENDS
+    }
+    return {**{key: first[key] for key in ENDS}, **sums}
 
 
 def _pooled_filter(diaries: Sequence[Diary]) -> dict[str, Any] | None:

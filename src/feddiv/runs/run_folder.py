@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from io import BytesIO
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,10 +50,12 @@ FILES = (
     "model.safetensors",
     "rounds.jsonl",
     "summary.json",
+    "tracking.json",
 )
 LARGEST = 1 << 26  # bytes of a JSON file that is read
 LARGEST_JOURNAL = 1 << 32
-PICTURE = "picture.png"  # drawn last of all, by feddiv.report
+PICTURE, REPORT = "picture.png", "report.html"  # made last of all, by feddiv.reports
+EVENTS, TRACKING = "tensorboard", "tracking.json"  # of trackers, where the run has one
 LEFTOVERS = ("draw.npz", "environment.json")  # written before config.toml
 PACKAGES = ("feddiv", "torch", "numpy", "safetensors", "pydantic", "scikit-learn")
 
@@ -97,15 +100,21 @@ class RunFolder:
         for name in ("config.toml", "draw.npz"):
             if not (path / name).is_file():
                 raise UserError(f"{path}: holds no run that was begun ({name} is missing)")
-        folder = cls.__new__(cls)
-        folder.path, folder.again = path, ""
-        folder._made, folder._mine, folder._lock = [], False, None
+        folder = cls.reading(path)
         folder.lock()
         try:
             check_own_files(path, JOURNALS)
         except UserError:
             folder.unlock()
             raise
+        return folder
+
+    @classmethod
+    def reading(cls, path: Path) -> "RunFolder":
+        """The folder of a run that is only looked at; somebody may be writing to it."""
+        folder = cls.__new__(cls)
+        folder.path, folder.again = path, ""
+        folder._made, folder._mine, folder._lock = [], False, None
         return folder
 
     def lock(self) -> None:
@@ -171,6 +180,7 @@ class RunFolder:
         for name in FILES:
             with suppress(OSError):
                 (self.path / name).unlink()
+        rmtree(self.path / EVENTS, ignore_errors=True)
         for path in self._made:
             with suppress(OSError):  # not empty: somebody else's files are in it
                 path.rmdir()
@@ -225,8 +235,14 @@ class RunFolder:
         with (self.path / name).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
-    def save_model(self, name: str, weights: Weights, prepared: "Prepared") -> None:
-        """Write a model that can be used without the run."""
+    def save_model(
+        self,
+        name: str,
+        weights: Weights,
+        prepared: "Prepared",
+        opinion: Mapping[str, npt.NDArray[np.float64]] | None = None,
+    ) -> None:
+        """Write a model that can be used without the run; `opinion` is what judges labels."""
         experiment, dataset = prepared.experiment, prepared.workspace.dataset
         card = ModelCard(
             net=experiment.model.name,
@@ -238,6 +254,7 @@ class RunFolder:
             method=experiment.method.model_dump(mode="json"),
             as_they_are=dataset.own is not None,
             columns=dataset.columns,
+            opinion={key: value.tolist() for key, value in (opinion or {}).items()},
             encoder=dataset.encoder,
             image_shape=dataset.image_shape,
         )

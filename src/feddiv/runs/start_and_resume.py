@@ -23,11 +23,18 @@ from feddiv.runs.clients import as_settled
 from feddiv.runs.extension import check_rounds, extend, load_begun, newest_checkpoint, rounds_asked
 from feddiv.runs.journal import Record
 from feddiv.runs.prepare import Prepared, fitted, prepare
-from feddiv.runs.run import Carrier, Run, execute, finished_run
+from feddiv.runs.run import Carrier, Listener, Run, execute, finished_run
 from feddiv.runs.run_folder import RunFolder
+from feddiv.runs.tracking import Tracking, check_tracking
 
 AGAINST = "against"  # in an experiment's folder: those of the methods it is compared with
-PATIENCE = ("federation.", "checkpoint.", "description")  # what may change when a run goes on
+PATIENCE = (
+    "federation.",
+    "checkpoint.",
+    "description",
+    "track",
+)  # what may change when a run goes on
+Afterwards = Callable[[Prepared, Run], None]
 FIXED = ("federation.name", "federation.largest_site")  # and what of it may not
 
 
@@ -66,13 +73,16 @@ def run_experiment(
     carrier: Carrier,
     net: Callable[[], nn.Module] | None = None,
     notes: Sequence[str] = (),
+    afterwards: Afterwards = lambda prepared, run: None,
 ) -> Run:
     """Run it, then each method of `against` in `folder/against/NAME`.
 
     Everything is prepared before anything is written, so a user's error leaves no trace. `brought`
     are data that no source loads, `carrier` says who carries the messages, `net` makes a net that
-    the caller brings. The watcher gets the `notes` once a run is possible.
+    the caller brings. The watcher gets the `notes` once a run is possible. `afterwards` is called
+    when the run itself is written, before its rivals begin.
     """
+    check_tracking(experiment)
     main = prepare(experiment, watcher=watcher, brought=brought, net=net)
     rivals = {
         name: (
@@ -85,6 +95,7 @@ def run_experiment(
         watcher.note(note)
     watcher.opens(folder.path)
     run = _started(title(experiment), main, folder, watcher, carrier)
+    afterwards(main, run)
     called = rival_titles(experiment, rivals)
     against = {
         name: _started(called[name], *rival, watcher, carrier) for name, rival in rivals.items()
@@ -102,6 +113,7 @@ def resume_experiment(
     wanted: Experiment | None = None,
     new_rounds: bool = False,
     allow: Collection[str] = (),
+    afterwards: Afterwards = lambda prepared, run: None,
 ) -> Run:
     """Go on with what is in a run's folder: its run, then the methods it is compared with.
 
@@ -120,6 +132,7 @@ def resume_experiment(
                 experiment = as_begun(experiment, wanted, path)
             if brought is not None and experiment.data.source != "python":
                 raise UserError(f"{path}: loads its own data ({experiment.data.source}); give none")
+            check_tracking(experiment)
             prepared = prepare(experiment, Draw.load(path / "draw.npz"), watcher, brought, net)
             others = path / AGAINST
             rivals = {
@@ -130,6 +143,7 @@ def resume_experiment(
             for name, rival in rivals.items():
                 check_rounds(rival, others / file_name(name), watcher.refused)
             run = _resumed(title(experiment), prepared, folder, watcher, carrier)
+            afterwards(prepared, run)
             called = rival_titles(experiment, rivals)
             against = {
                 name: _taken_up(called[name], rival, others / file_name(name), watcher, carrier)
@@ -156,7 +170,11 @@ def as_begun(begun: Experiment, wanted: Experiment, path: Path) -> Experiment:
                 "the same to go on with it"
             )
     return begun.model_copy(
-        update={"federation": wanted.federation, "checkpoint": wanted.checkpoint}
+        update={
+            "federation": wanted.federation,
+            "checkpoint": wanted.checkpoint,
+            "track": wanted.track,
+        }
     )
 
 
@@ -221,7 +239,10 @@ def _started(
     watcher.starts(name, prepared, folder)
     try:
         folder.begin(prepared.experiment, prepared.draw)
-        run = execute(prepared, folder, watcher.turned, carrier=carrier)
+        with Tracking(prepared.experiment, folder.path, watcher.note) as tracked:
+            tracked.open()
+            run = execute(prepared, folder, _told(watcher, tracked), carrier=carrier)
+            tracked.summary(run.summary)
     except (UserError, TooFew) as problem:
         if isinstance(problem, UserError) or not folder.journals():  # nobody ever came
             folder.discard()
@@ -250,15 +271,29 @@ def _resumed(
     def ready() -> None:
         # Without a checkpoint it was stopped before the first one: from the beginning.
         folder.goes_on({} if checkpoint is None else checkpoint.standing.journals)
-        watcher.goes_on(folder.rounds())
+        done = folder.rounds()
+        tracked.open(done)
+        watcher.goes_on(done)
 
-    run = execute(
-        prepared,
-        folder,
-        watcher.turned,
-        checkpoint=checkpoint,
-        carrier=carrier,
-        ready=ready,
-    )
+    with Tracking(prepared.experiment, folder.path, watcher.note) as tracked:
+        run = execute(
+            prepared,
+            folder,
+            _told(watcher, tracked),
+            checkpoint=checkpoint,
+            carrier=carrier,
+            ready=ready,
+        )
+        tracked.summary(run.summary)
     watcher.ends(run)
     return run
+
+
+def _told(watcher: Watcher, tracked: Tracking) -> Listener:
+    """Whoever watches hears of a round, and then the tracker."""
+
+    def listener(line: Record, weights: Weights) -> None:
+        watcher.turned(line, weights)
+        tracked.round(line)
+
+    return listener

@@ -1,6 +1,6 @@
 """The end of a run in numbers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,16 @@ from feddiv.methods.contract import Assessment
 from feddiv.runs.curve import after_warmup
 from feddiv.runs.evaluate import comparable
 
+HELD_OUT = "held_out_"  # before the names of columns about samples that are kept out of training
+
 
 @dataclass(frozen=True)
 class Closing:
-    """The clients' assessments of their labels, side by side; of real sites only the totals."""
+    """The clients' assessments of their labels, side by side; of real sites only the totals.
+
+    Columns about samples that clients keep out of training have a name of their own and count for
+    no measure.
+    """
 
     arrays: dict[str, npt.NDArray[Any]]
     totals: tuple[Totals, ...] = ()
@@ -28,36 +34,29 @@ class Closing:
     def of(cls, draw: Draw, assessments: Iterable[tuple[int, Assessment | Totals]]) -> "Closing":
         """Collect: one entry per sample of every client that answered."""
         columns: dict[str, list[npt.NDArray[Any]]] = {}
+        kept_out: dict[str, list[npt.NDArray[Any]]] = {}
         totals: list[Totals] = []
         corrects = False
         for client, opinion in assessments:
             if isinstance(opinion, Totals):
                 totals.append(opinion)
                 continue
-            part = draw.parts[client]
-            entry: dict[str, npt.NDArray[Any] | None] = {
-                "client": np.full(len(part), client),
-                "sample": part,
-                "given_label": draw.given[part],
-                "true_label": None if draw.truth is None else draw.truth[part],
-                "predicted_label": opinion.predicted,
-                "label_quality": opinion.p_clean,
-                "score": opinion.scores,
-                "corrected_label": draw.given[part],
-                "corrected_label_quality": opinion.p_clean,
-            }
+            entry = _entry(draw, client, draw.parts[client], opinion)
+            entry["corrected_label"] = entry["given_label"]
+            entry["corrected_label_quality"] = opinion.p_clean
             if opinion.corrected is not None:
                 corrects = True
                 entry["corrected_label"] = opinion.corrected.labels
                 entry["corrected_label_quality"] = opinion.corrected.p_clean
-            for key, value in entry.items():
-                if value is not None:
-                    columns.setdefault(key, []).append(value)
+            _add(columns, entry)
+            if opinion.held_out is not None and draw.held_out is not None:
+                _add(kept_out, _entry(draw, client, draw.held_out[client], opinion.held_out))
         arrays = {
             key: np.concatenate(values)
             for key, values in columns.items()
             if corrects or not key.startswith("corrected")
         }
+        arrays |= {f"{HELD_OUT}{key}": np.concatenate(each) for key, each in kept_out.items()}
         return cls(arrays, tuple(totals))
 
     def measures(self) -> dict[str, Any]:
@@ -95,6 +94,30 @@ class Closing:
         return result
 
 
+def _entry(
+    draw: Draw, client: int, part: npt.NDArray[np.int64], opinion: Assessment
+) -> dict[str, npt.NDArray[Any] | None]:
+    return {
+        "client": np.full(len(part), client),
+        "sample": part,
+        "given_label": draw.given[part],
+        "true_label": None if draw.truth is None else draw.truth[part],
+        "predicted_label": opinion.predicted,
+        "label_quality": opinion.p_clean,
+        "score": opinion.scores,
+        "second_opinion": opinion.second_opinion,
+        "confidence": opinion.confidence,
+    }
+
+
+def _add(
+    columns: dict[str, list[npt.NDArray[Any]]], entry: Mapping[str, npt.NDArray[Any] | None]
+) -> None:
+    for key, value in entry.items():
+        if value is not None:
+            columns.setdefault(key, []).append(value)
+
+
 def _counted(totals: Sequence[Totals]) -> dict[str, Any]:
     """The same from totals, as far as counts tell."""
     samples = sum(each.samples for each in totals)
@@ -112,7 +135,7 @@ def _counted(totals: Sequence[Totals]) -> dict[str, Any]:
     return result
 
 
-def _accuracies(key: str, measured: Sequence[dict[str, Any]]) -> dict[str, float | None]:
+def accuracies(key: str, measured: Sequence[dict[str, Any]]) -> dict[str, float | None]:
     """Best, last, and mean of the last ten after warm-up of a measure; None where there is none."""
     known = [line[key] for line in measured if line[key] is not None]
     settled = after_warmup(measured, key)
@@ -126,8 +149,8 @@ def _accuracies(key: str, measured: Sequence[dict[str, Any]]) -> dict[str, float
 def _held_out(draw: Draw, measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
     kept = None if draw.held_out is None else sum(map(len, draw.held_out))
     return {
-        **_accuracies("held_out_accuracy", measured),
-        **_accuracies("believed_accuracy", measured),
+        **accuracies("held_out_accuracy", measured),
+        **accuracies("believed_accuracy", measured),
         "believed": measured[-1]["believed"],
         "held_out_samples": kept,  # None: they are at sites, and rounds tell of those who answered
         "last_held_out_true_accuracy": measured[-1]["held_out_true_accuracy"],
@@ -144,7 +167,7 @@ def _doubtful(measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
         return {}
     return {
         "doubtful_test_labels": True,
-        **_accuracies("believed_accuracy", asked),
+        **accuracies("believed_accuracy", asked),
         "believed": asked[-1]["believed"],
     }
 
@@ -175,7 +198,7 @@ def summarise(
         "dataset": experiment.data.source,
         "seed": experiment.seed,
         "rounds": experiment.rounds,
-        **_accuracies("test_accuracy", measured),
+        **accuracies("test_accuracy", measured),
         "best_round": None if best is None else best["round"],
         **(
             _held_out(draw, measured)

@@ -133,7 +133,10 @@ def test_a_client_without_true_labels_keeps_a_shorter_diary(bench: Any) -> None:
         "pardoned",
         "relabelled",
         "reselected",
+        "scores",
     }
+    assert sum(diary["scores"]["given"]) == 4
+    assert diary["scores"].keys() == {"low", "high", "given"}
     perfect = method(bench, "perfect-filter")
     with pytest.raises(ValueError, match="needs true labels"):
         perfect.visit(client, None, message(bench, perfect), bench.rng)

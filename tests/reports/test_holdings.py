@@ -8,8 +8,8 @@ from PIL import Image
 from feddiv.core.errors import UserError
 from feddiv.data import Dataset, Draw
 from feddiv.data.noise import Foreign
-from feddiv.report.holdings import holdings
-from feddiv.report.holdings_picture import draw_holdings, save_holdings
+from feddiv.reports.holdings import holdings
+from feddiv.reports.holdings_picture import draw_holdings, save_holdings
 
 
 def test_what_clients_hold_in_numbers(small_data: Dataset, small_draw: Draw) -> None:

@@ -12,16 +12,17 @@ from matplotlib.ticker import PercentFormatter
 from feddiv.core.errors import UserError
 from feddiv.core.given_files import check_writable
 from feddiv.core.terminal import shown
-from feddiv.report.holdings import Holdings
-from feddiv.report.picture import BLUE, INK, RIVALS, VERMILLION
+from feddiv.reports.holdings import Holdings
+from feddiv.reports.palette import COLOURS as NAMED_COLOURS
+from feddiv.reports.palette import INK, VERMILLION
 
 UNKNOWN: Final = "#BBBBBB"
 COLOURS: Final = {
-    "symmetric": BLUE,
-    "human": RIVALS[1],
-    "instance": RIVALS[2],
-    "pair": RIVALS[3],
-    "open_set": RIVALS[4],
+    "symmetric": NAMED_COLOURS["blue"][0],
+    "human": NAMED_COLOURS["green"][0],
+    "instance": NAMED_COLOURS["purple"][0],
+    "pair": NAMED_COLOURS["orange"][0],
+    "open_set": NAMED_COLOURS["sky"][0],
 }
 NAMED: Final = 30  # up to so many clients or classes are named one by one
 FORMATS: Final = (".png", ".svg", ".pdf")

@@ -1,0 +1,186 @@
+"""Whether a run is good, and why, in sentences that numbers stand behind."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from feddiv.core.terminal import SAID, shown
+from feddiv.reports.client_quality import by_client, clients_of, hardest
+from feddiv.reports.record import RunRecord, listed, number
+from feddiv.runs.curve import LAST, after_warmup, rise
+
+Mark = Literal["good", "bad", "plain"]
+AHEAD: Final = 0.005  # less is no difference
+FALLEN: Final = 0.05  # from the best round to the last ones
+SWING: Final = 0.1  # within the last ten rounds
+GOOD_F1, POOR_F1 = 0.9, 0.7
+WELL_GUESSED: Final = 0.05  # of the share of wrong labels
+LEARNT_BY_HEART: Final = 0.25  # of the wrong labels
+WEAK_CLASS: Final = 0.5  # of the mean over classes
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence, and whether it is good news."""
+
+    mark: Mark
+    words: str
+
+
+def findings(run: RunRecord, others: Sequence[RunRecord] = ()) -> list[Finding]:
+    """What is to be said of a run, beside others on the same page; the weightiest first."""
+    rivals = [each for each in others if _comparable(run, each)]
+    found = [
+        _progress(run),
+        *_accuracy(run, rivals),
+        *_filter(run),
+        _memorised(run, rivals),
+        _classes(run),
+        _left_out(run),
+    ]
+    return [each for each in found if each is not None]
+
+
+def percent(share: float | None) -> str:
+    """A share for people."""
+    return "–" if share is None else f"{share:.1%}"
+
+
+def _comparable(run: RunRecord, other: RunRecord) -> bool:
+    """Measured alike, on the same draw."""
+    same = run.measure == other.measure and other is not run
+    if run.ended and other.ended:
+        return same and run.summary.get("draw") == other.summary.get("draw")
+    return same and other.folder.parent.parent == run.folder
+
+
+def _progress(run: RunRecord) -> Finding | None:
+    if run.ended:
+        return None
+    asked = run.rounds_asked or "?"
+    done = f"{run.spent[-1] if run.rounds else 0:g} of {asked} rounds"
+    if run.visits.refused:
+        why = shown(run.visits.why, SAID)
+        words = f"The run has not ended: {done} are done, and replies were refused ({why})."
+        return Finding("bad", words)
+    if not run.rounds:
+        return Finding("plain", f"No round is over yet; {asked} are asked for.")
+    return Finding("plain", f"The run has not ended: {done} are done; all figures are so far.")
+
+
+def _accuracy(run: RunRecord, rivals: Sequence[RunRecord]) -> list[Finding]:
+    mean, best = run.accuracy["mean_last10"], run.accuracy["best"]
+    if mean is None:
+        measured = run.accuracy["last"]
+        if measured is None:
+            return [Finding("plain", "No accuracy was measured.")] if run.rounds else []
+        words = f"Accuracy is {percent(measured)}, in warm-up so far."
+        return [Finding("plain", words)]
+    words, mark = f"Accuracy ends at {percent(mean)}, the mean of the last ten rounds", "plain"
+    against = [(other.accuracy["mean_last10"], other.label) for other in rivals]
+    known = [(value, label) for value, label in against if value is not None]
+    if known:
+        value, label = max(known)
+        ahead = mean - value
+        mark = "good" if ahead > AHEAD else "bad" if ahead < -AHEAD else "plain"
+        where = "above" if ahead >= 0 else "below"
+        best_of = "the best of the others, " if len(known) > 1 else ""
+        words += f", {100 * abs(ahead):.1f} points {where} {best_of}{label}"
+    found = [Finding(mark, f"{words}.")]  # type: ignore[arg-type]
+    curve = after_warmup([_measured(run, line) for line in run.rounds], run.measure)
+    risen = rise(curve)
+    if risen is not None:
+        words = f"It still rises, by {100 * risen:.1f} points over the last {LAST} measured rounds:"
+        found.append(Finding("plain", f"{words} more rounds would help."))
+        return found
+    last = run.accuracy["last"] or 0.0
+    swing = float(np.ptp(curve[-LAST:])) if len(curve) >= LAST else 0.0
+    if best is not None and best - max(mean, last) > FALLEN:
+        when = "" if run.best_round is None else f" in round {run.best_round:g}"
+        found.append(Finding("bad", f"It was {percent(best)}{when} and has fallen since."))
+    if swing > SWING:
+        words = f"It swings by {100 * swing:.0f} points within the last {LAST} measured rounds."
+        found.append(Finding("bad", words))
+    return found
+
+
+def _measured(run: RunRecord, line: dict[str, Any]) -> dict[str, Any]:
+    return {"stage": line.get("stage"), run.measure: number(line.get(run.measure))}
+
+
+def _filter(run: RunRecord) -> list[Finding]:
+    quality = {key: _end(run, f"filter.{key}") for key in ("f1", "precision", "recall")}
+    flagged, wrong = run.total("flagged"), run.total("wrong")
+    f1, precision, recall = quality.values()
+    found = []
+    if f1 is not None:
+        mark: Mark = "good" if f1 >= GOOD_F1 else "bad" if f1 < POOR_F1 else "plain"
+        words = f"The filter finds {percent(recall)} of the wrong labels"
+        words += f", and {percent(precision)} of what it flags is wrong (F1 {f1:.3f})."
+        found.append(Finding(mark, words))
+        clients, judged = clients_of(run), by_client(run)
+        worst = hardest(clients, judged, clean=True)
+        accuracy = None if worst is None else judged[worst].accuracy
+        if worst is not None and accuracy is not None and accuracy < 1 - WELL_GUESSED:
+            name = next(each.name for each in clients if each.client == worst)
+            words = f"Clean client {shown(name)} is judged worst of the clean ones:"
+            found.append(
+                Finding("bad", f"{words} {percent(1 - accuracy)} of its right labels are flagged.")
+            )
+    elif flagged is not None and wrong is None:
+        words = f"{percent(flagged)} of the labels are flagged; the true ones are not known, so"
+        found.append(Finding("plain", f"{words} nobody can say how rightly."))
+    elif run.rounds and run.ended:
+        found.append(Finding("plain", "The method has no opinion on single labels."))
+    if flagged is not None and wrong is not None and f1 is not None:
+        near = abs(flagged - wrong) <= WELL_GUESSED
+        words = f"It takes {percent(flagged)} of the labels for wrong; {percent(wrong)} are."
+        found.append(Finding("good" if near else "bad", words))
+    return found
+
+
+def _end(run: RunRecord, key: str) -> float | None:
+    """A number at the end of the run, else of the last round that has it."""
+    if run.ended:
+        return run.total(key)
+    return next((value for value in reversed(run.column(key)) if value is not None), None)
+
+
+def _memorised(run: RunRecord, rivals: Sequence[RunRecord]) -> Finding | None:
+    share = _end(run, "memorisation")
+    if share is None:
+        return None
+    known = [(value, each.label) for each in rivals if (value := _end(each, "memorisation"))]
+    beside = "".join(f"; {label} {percent(value)}" for value, label in known[:3])
+    words = f"The model has learnt {percent(share)} of the wrong labels by heart{beside}."
+    return Finding("bad" if share > LEARNT_BY_HEART else "good", words)
+
+
+def _classes(run: RunRecord) -> Finding | None:
+    """The class that falls behind the others, if one does."""
+    lines = (listed(line.get("per_class_accuracy")) for line in reversed(run.rounds))
+    last = next((values for values in lines if values), [])
+    known = [(value, place) for place, value in enumerate(last) if value is not None]
+    if len(known) < 2:
+        return None
+    mean = sum(value for value, _ in known) / len(known)
+    weak = [(value, place) for value, place in known if value < WEAK_CLASS * mean]
+    if not weak:
+        return None
+    names = ", ".join(
+        f"{shown(run.classes[place], 40) if place < len(run.classes) else place} ({percent(value)})"
+        for value, place in sorted(weak)[:3]
+    )
+    more = f" and {len(weak) - 3} more" if len(weak) > 3 else ""
+    return Finding("bad", f"Classes far below the mean of {percent(mean)}: {names}{more}.")
+
+
+def _left_out(run: RunRecord) -> Finding | None:
+    visits = run.visits
+    if not visits.refused and not visits.missing:
+        return None
+    counts = [(visits.missing, "did not come"), (visits.refused, "were refused")]
+    words = " and ".join(f"{count} {what}" for count, what in counts if count)
+    return Finding("plain" if not visits.refused else "bad", f"Of the clients' replies {words}.")
