@@ -41,8 +41,9 @@ def verdict(audit: LabelAudit) -> list[str]:
         lines.append(f"The first {judged.count:,} of the list are almost surely wrong.")
     elif sure:
         lines.append(
-            f"The first {sure:,} of the list are almost surely; of the first {judged.count:,}, "
-            f"which are listed as issues, about {percent(judged.precision(judged.count))}."
+            f"The first {sure:,} of the list are almost surely wrong; of the first "
+            f"{judged.count:,}, which are the issues, "
+            f"about {percent(judged.precision(judged.count))} are."
         )
     else:
         expected = percent(judged.precision(judged.count))
