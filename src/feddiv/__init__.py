@@ -298,7 +298,7 @@ def audit(
     of it, as a data frame where pandas is installed.
 
     Examples:
-        >>> import numpy as np
+        >>> import feddiv, numpy as np
         >>> sure, unsure = [0.98, 0.02], [0.02, 0.98]
         >>> site = np.array([sure] * 30 + [unsure] * 30)
         >>> given = np.array([0] * 27 + [1] * 33)  # three of them wrong
