@@ -81,20 +81,33 @@ def test_sites_encode_their_images_at_home(deployment):
 
 
 @pytest.mark.parametrize(
-    ("own", "said"),
+    ("own", "said", "told"),
     [
-        ({"encoder": f"{COLOURS[:-7]}OtherColours"}, "its weights are others than those of this"),
-        ({}, "this site has not said where that encoder is"),
+        (
+            "tests.encoders.colours:OtherColours",
+            "its weights are others than those of this run (sha256",
+            "its encoder has other weights than the run's",
+        ),
+        (
+            "/srv/secret/colours.onn",
+            "data.encoder='/srv/secret/colours.onn' is no encoder",
+            "its node config names no encoder",
+        ),
+        (None, "this site has not said where that encoder is", "where that encoder is"),
     ],
 )
-def test_a_site_with_another_encoder_stays_out(deployment, capsys, own, said):
+def test_a_site_with_another_encoder_stays_out(deployment, capsys, own, said, told):
+    """What its own is called, and which weights it has, is told at home alone."""
     pytest.importorskip("onnx", reason="needs the dev extra")
-    grid, config = encoder_grid(deployment, COLOURS, **own)
-    with pytest.raises(TooFew):
+    grid, config = encoder_grid(deployment, COLOURS, **({} if own is None else {"encoder": own}))
+    with pytest.raises(TooFew, match=told) as problem:
         served(grid, config)
     found = [line for line in capsys.readouterr().out.splitlines() if said in line]
     assert all("data.encoder=" in line for line in found)
     assert found
+    if own is not None:
+        assert own not in str(problem.value)
+        assert "sha256" not in str(problem.value)
 
 
 def test_a_class_that_nobody_else_has_keeps_its_site_out(deployment, capsys):

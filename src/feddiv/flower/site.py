@@ -23,7 +23,7 @@ from feddiv.core.randomness import Streams
 from feddiv.core.terminal import LINE, shown
 from feddiv.data.classes import UnknownClass
 from feddiv.data.noise.own_noise import import_paths
-from feddiv.encoders.registry import ENCODERS, OtherWeights
+from feddiv.encoders.registry import ENCODERS, OtherWeights, find_encoder
 from feddiv.federation.client_memory import MemoryRecords
 from feddiv.federation.private_visit import Protection
 from feddiv.federation.reply_check import Refused
@@ -148,8 +148,9 @@ class Site:
                 "has a class that is none of the run's: its log names it; the run's are "
                 f"{', '.join(problem.classes)}"
             ) from None
-        except OtherWeights:  # nothing of the site's own is in it
-            raise
+        except OtherWeights as problem:  # it names the site's file
+            say(str(problem))
+            raise UserError("its encoder has other weights than the run's") from None
         except UserError as problem:
             say(str(problem))
             raise UserError("its data cannot be used: its log says why") from None
@@ -195,6 +196,11 @@ class Site:
             )
         if "encoder_sha256" not in data:
             raise UserError(f"data.encoder={name}: the server does not say which weights it has")
+        try:
+            find_encoder(self.encoder)
+        except UserError as problem:
+            say(f"node config encoder: {problem}")
+            raise UserError("its node config names no encoder: its log says more") from None
         return {**tree, "data": {**data, "encoder": self.encoder}}
 
     def _check_method(self, section: object) -> None:

@@ -6,7 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import ValidationError
 
+from feddiv.data.data_options import DataOptions
 from feddiv.encoders.choice import EncoderChoice
 from feddiv.nets.net_options import FOR_SOME, ModelOptions, Norm, Stem
 
@@ -47,9 +49,7 @@ class ModelCard:
         """What a file's header says, found to be possible."""
         card = cls(**_with_tuples(fields))
         if card.encoder is not None:
-            if not isinstance(card.encoder, dict):
-                raise ValueError("encoder is no table")
-            card = replace(card, encoder=EncoderChoice(**_with_tuples(card.encoder)))
+            card = replace(card, encoder=_choice(card.encoder))
         card.check()
         return card
 
@@ -82,19 +82,21 @@ class ModelCard:
         return numbers
 
     def _check_encoder(self, encoder: EncoderChoice) -> None:
-        if not all(isinstance(text, str) for text in (encoder.name, encoder.sha256)):
-            raise ValueError("encoder has no name or no sha256")
+        if encoder.sha256 is None:
+            raise ValueError("encoder has no sha256")
         if len(self.input_shape) != 1:
             raise ValueError("an encoder gives vectors, and input_shape is that of none")
+        of_images = (encoder.size, encoder.mean, encoder.std)
         if self.image_shape is None:
+            if of_images != (None, None, None):
+                raise ValueError("encoder is of texts, and has size, mean or std of images")
             return
         shape = self.image_shape
-        sizes = (*shape, encoder.size) if isinstance(shape, tuple) else ()
-        if len(sizes) != 4 or not all(type(each) is int and 0 < each <= 4096 for each in sizes):
+        sizes = shape if isinstance(shape, tuple) else ()
+        if len(sizes) != 3 or not all(type(each) is int and 0 < each <= 4096 for each in sizes):
             raise ValueError("encoder's images have no size")
-        for numbers in (encoder.mean, encoder.std):
-            if not numbers or not all(type(each) in (int, float) for each in numbers):
-                raise ValueError("encoder's mean and std are no numbers")
+        if not all(of_images):
+            raise ValueError("encoder has no size, mean or std of images")
 
     @property
     def model(self) -> ModelOptions:
@@ -123,6 +125,21 @@ class ModelCard:
             return self.image_shape
         shape = self.input_shape
         return (*shape[1:], shape[0]) if self.takes_images else shape
+
+
+def _choice(fields: Any) -> EncoderChoice:
+    """The encoder that a header names, with values that the settings `data.encoder…` may have."""
+    if not isinstance(fields, dict):
+        raise ValueError("encoder is no table")
+    keys = {"name": "encoder"}
+    try:
+        options = DataOptions(**{keys.get(key, f"encoder_{key}"): fields[key] for key in fields})
+    except ValidationError as error:
+        found = error.errors()[0]
+        raise ValueError(f"{found['loc'][0]}: {found['msg']}") from None
+    if options.encoding is None:
+        raise ValueError("encoder has no name")
+    return options.encoding
 
 
 def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:
