@@ -22,6 +22,7 @@ from feddiv.flower.warm_visits import POLL
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.usefixtures("terminal"),
     pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks into /proc"),
 ]
 
@@ -40,11 +41,13 @@ def marked(environment: dict[str, str]) -> Iterator[Marked]:
 class Site:
     """A site whose server is not there: its SuperNode goes on trying."""
 
-    def __init__(self, marked: Marked, *arguments: str, **environment: str) -> None:
+    def __init__(
+        self, marked: Marked, *arguments: str, by: tuple[str, ...] = (), **environment: str
+    ) -> None:
         self.port, nobody = free_ports(2)
         own = ["--port", str(self.port), "--superlink", f"127.0.0.1:{nobody}", "--insecure"]
         self.process = subprocess.Popen(
-            [sys.executable, "-c", COMMAND, "deploy", "supernode", *own, *arguments],
+            [*by, sys.executable, "-c", COMMAND, "deploy", "supernode", *own, *arguments],
             env=marked.environment | environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -93,6 +96,17 @@ def test_however_it_is_ended_nothing_is_left(marked: Marked, number: signal.Sign
     else:
         assert marked.find() == []
         assert code in (0, 128 + signal.SIGTERM)  # Flower's: it listens before it takes signals
+
+
+def test_under_nohup_it_outlives_its_terminal(marked: Marked) -> None:
+    site = Site(marked, by=("nohup",))
+    assert until(site.listens)
+    site.process.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        site.process.wait(1)
+    site.process.send_signal(signal.SIGTERM)
+    site.ended()
+    assert marked.find() == []
 
 
 def test_the_apps_process_is_started_again_and_ends_with_the_supernode(marked: Marked) -> None:

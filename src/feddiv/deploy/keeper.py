@@ -34,7 +34,9 @@ class Keeper:
         self._asked = False
         # A handler, not SIG_IGN: the command would inherit that.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, self._ask)
+            # Under `nohup` a hang-up is ignored, and stays so, here and in the command.
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._ask)
         if sys.platform == "linux":
             ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1)
         self.code: int | None = None
