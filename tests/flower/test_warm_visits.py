@@ -1,8 +1,14 @@
 """Tasks are taken from a SuperNode's Runtime API; its answers here are Flower's own messages."""
 
+import os
+import signal
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +18,12 @@ from flwr.proto.runtime_pb2 import AcquireTaskRequest, AcquireTaskResponse
 from flwr.proto.task_pb2 import Task
 from flwr.supernode.cli import flwr_clientapp
 
+import feddiv
 from feddiv.deploy.demo import free_ports
 from feddiv.flower import warm_visits
 from feddiv.flower.warm_visits import POLL, PROGRAM, Tasks, Unsupported, program
 
+APP = "feddiv.flower.warm_visits"
 NOTHING = (200, AcquireTaskResponse())
 A_TASK = (200, AcquireTaskResponse(task=Task(task_id=7), token="secret"))
 
@@ -27,6 +35,8 @@ class Runtime(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), Answer)
         self.answers: list[tuple[int, AcquireTaskResponse]] = []
         self.asked: list[AcquireTaskRequest] = []
+        self.visited: list[str] = []  # what a visit called
+        self.over = threading.Event()
 
     @property
     def address(self) -> str:
@@ -38,6 +48,11 @@ class Answer(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
+        called = self.path.rpartition("/")[2]
+        if called != "acquire-task":
+            self.server.visited.append(called)
+            self.server.over.wait(60)  # a visit without an end
+            return
         self.server.asked.append(AcquireTaskRequest.FromString(body))
         code, answer = self.server.answers.pop(0)
         content = answer.SerializeToString()
@@ -58,6 +73,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
         thread = threading.Thread(target=runtime.serve_forever, args=(0.02,))
         thread.start()
         yield runtime
+        runtime.over.set()
         runtime.shutdown()
         thread.join(10)
 
@@ -103,3 +119,45 @@ def test_the_program_of_a_visit_is_flowers_own(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(warm_visits, "PROGRAM", "flwr-no-such-app")
     with pytest.raises(Unsupported, match="it has no flwr-no-such-app"):
         program()
+
+
+def until(condition: Callable[[], object]) -> bool:
+    patience = time.monotonic() + 60
+    while not (met := condition()) and time.monotonic() < patience:
+        time.sleep(0.05)
+    return bool(met)
+
+
+@pytest.fixture
+def app(runtime: Runtime) -> Iterator[subprocess.Popen[str]]:
+    """The app's process, and a task for it."""
+    runtime.answers = [A_TASK, *[NOTHING] * 10_000]
+    command = [sys.executable, "-P", "-c", f"from {APP} import main; main()"]
+    quiet = {"FLWR_TELEMETRY_ENABLED": "0", "PYTHONPATH": str(Path(feddiv.__file__).parents[1])}
+    with subprocess.Popen(
+        [*command, runtime.address, str(os.getpid())],
+        env=os.environ | quiet,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield process
+        process.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks into /proc")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_visit_that_is_told_to_end_says_nothing_and_is_missed(
+    runtime: Runtime, app: subprocess.Popen[str], number: signal.Signals
+) -> None:
+    children = Path(f"/proc/{app.pid}/task/{app.pid}/children")
+    last_word = "push-task-output"  # after it Flower waits for the reply for ever
+    assert until(lambda: "pull-task-input" in runtime.visited)
+    os.kill(int(children.read_text()), number)
+    assert until(lambda: last_word in runtime.visited or not children.read_text())
+    assert last_word not in runtime.visited
+    assert app.stdout is not None
+    assert app.stdout.readline() == (
+        f"feddiv: a visit was ended by {number.name}; the server hears of it in a minute, when "
+        "Flower misses it\n"
+    )
