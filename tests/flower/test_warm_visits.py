@@ -161,3 +161,26 @@ def test_a_visit_that_is_told_to_end_says_nothing_and_is_missed(
         f"feddiv: a visit was ended by {number.name}; the server hears of it in a minute, when "
         "Flower misses it\n"
     )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+def test_what_an_app_draws_from_numpy_differs_between_visits(
+    runtime: Runtime, tmp_path: Path
+) -> None:
+    runtime.answers = [A_TASK, A_TASK, (404, AcquireTaskResponse())]
+    code = f"""
+import os, sys, numpy.random
+import numpy as np
+from {APP} import Tasks, Unsupported, token_in_a_copy
+try:
+    token_in_a_copy(Tasks(sys.argv[1]))
+except Unsupported:
+    os._exit(0)
+print(np.random.random(), flush=True)
+os._exit(0)
+"""
+    place = {"PYTHONPATH": str(Path(feddiv.__file__).parents[1])}
+    command = [sys.executable, "-P", "-c", code, runtime.address]
+    drawn = subprocess.check_output(command, env=os.environ | place, text=True, timeout=60).split()
+    assert len(drawn) == len(set(drawn)) == 2

@@ -22,6 +22,8 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
+import numpy as np
+
 from feddiv.core.errors import in_one_line
 
 # Exit code (EX_UNAVAILABLE): Flower offers not what is used here; another start would not help.
@@ -98,6 +100,7 @@ def token_in_a_copy(tasks: Tasks) -> str:
         visit = os.fork()
         if visit == 0:
             tasks.close()
+            np.random.seed()  # as a new process has it: apps may draw, feddiv does not
             return token
         code = os.waitstatus_to_exitcode(os.waitpid(visit, 0)[1])
         if code < 0:
