@@ -1,5 +1,6 @@
 """Tasks are taken from a SuperNode's Runtime API; its answers here are Flower's own messages."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,12 +18,13 @@ pytest.importorskip("flwr")
 
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, AcquireTaskResponse
 from flwr.proto.task_pb2 import Task
+from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.cli import flwr_clientapp
 
 import feddiv
 from feddiv.deploy.demo import free_ports
 from feddiv.flower import warm_visits
-from feddiv.flower.warm_visits import POLL, PROGRAM, Tasks, Unsupported, program
+from feddiv.flower.warm_visits import POLL, PROGRAM, UNSUPPORTED, Tasks, Unsupported, program
 
 APP = "feddiv.flower.warm_visits"
 NOTHING = (200, AcquireTaskResponse())
@@ -33,7 +36,7 @@ class Runtime(ThreadingHTTPServer):
 
     def __init__(self, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), Answer)
-        self.answers: list[tuple[int, AcquireTaskResponse]] = []
+        self.answers: list[tuple[int, AcquireTaskResponse | bytes]] = []
         self.asked: list[AcquireTaskRequest] = []
         self.visited: list[str] = []  # what a visit called
         self.over = threading.Event()
@@ -55,7 +58,7 @@ class Answer(BaseHTTPRequestHandler):
             return
         self.server.asked.append(AcquireTaskRequest.FromString(body))
         code, answer = self.server.answers.pop(0)
-        content = answer.SerializeToString()
+        content = answer if isinstance(answer, bytes) else answer.SerializeToString()
         self.send_response(code)
         self.send_header("content-type", "application/x-protobuf")
         self.send_header("content-length", str(len(content)))
@@ -112,6 +115,46 @@ def test_a_supernode_that_lets_nobody_in_is_not_asked_again(runtime: Runtime, co
     with pytest.raises(Unsupported, match=f"HTTPStatusError: Client error '{code}"):
         tasks.next()
     tasks.close()
+
+
+def test_an_answer_that_cannot_be_read_is_not_asked_for_again(runtime: Runtime) -> None:
+    runtime.answers = [(200, b"no protobuf")]
+    tasks = Tasks(runtime.address)
+    with pytest.raises(Unsupported, match="ValueError: Invalid protobuf response payload"):
+        tasks.next()
+    tasks.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (AcquireTaskRequest(), 'ValueError: .*AcquireTaskRequest has no "task" field'),
+        (SimpleNamespace(HasField=lambda field: True), "AttributeError: .*'token'"),
+    ],
+)
+def test_an_answer_without_a_field_is_one_of_another_flower(
+    monkeypatch: pytest.MonkeyPatch, answer: object, problem: str
+) -> None:
+    monkeypatch.setattr(RuntimeHttpClient, "AcquireTask", lambda client, request: answer)
+    tasks = Tasks("127.0.0.1:1")
+    with pytest.raises(Unsupported, match=problem):
+        tasks.next()
+    tasks.close()
+
+
+def test_a_module_that_is_not_there_is_no_hindrance(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runtime.answers = [(404, AcquireTaskResponse())]
+    monkeypatch.setattr(warm_visits, "MODULES", ("torch._no_such_module",))
+    monkeypatch.setattr(sys, "argv", ["", runtime.address, str(os.getpid())])
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(SystemExit) as ended:
+        warm_visits.main()
+    signal.signal(signal.SIGINT, handler)
+    gc.unfreeze()
+    assert ended.value.code == UNSUPPORTED
+    assert "HTTPStatusError: Client error '404" in capsys.readouterr().out
 
 
 def test_the_program_of_a_visit_is_flowers_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,9 @@ USUAL_POLL = "1.0"
 # What a visit would import otherwise. torch loads the second when an optimiser is made.
 MODULES = ("feddiv.flower.clientapp", "torch._dynamo")
 
+# What is raised where this Flower has another name, argument, field or encoding.
+CHANGED = (ImportError, AttributeError, TypeError, ValueError)
+
 
 class Unsupported(RuntimeError):
     """This Flower does not let tasks be taken as they are here."""
@@ -72,6 +75,8 @@ class Tasks:
                     raise Unsupported(in_one_line(problem)) from None
             except httpx.TransportError:
                 pass  # it is not there yet
+            except CHANGED as problem:
+                raise Unsupported(in_one_line(problem)) from None
             time.sleep(self._pause)
 
     def close(self) -> None:
@@ -129,10 +134,11 @@ def main() -> None:
     try:
         try:
             tasks, run = Tasks(address), program()
-        except (ImportError, AttributeError, TypeError, ValueError) as problem:
+        except CHANGED as problem:
             raise Unsupported(in_one_line(problem)) from None
         for module in MODULES:
-            import_module(module)
+            with suppress(ImportError):  # it only saves time, and a visit says what it misses
+                import_module(module)
         gc.freeze()  # so that a copy shares this memory for longer
         token = token_in_a_copy(tasks)
     except Unsupported as problem:
