@@ -123,28 +123,62 @@ def test_the_apps_process_is_started_again_and_ends_with_the_supernode(marked: M
     assert "feddiv: the app's process ended with exit code 137 and is started again\n" in said
 
 
+FAKE = f"""#!{sys.executable}
+import ctypes, pathlib, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+with pathlib.Path(__file__).with_name("told").open("a") as told:
+    print(*sys.argv[1:], file=told)
+if "--isolation" not in sys.argv:
+    adopts = ctypes.c_int(7)
+    ctypes.CDLL(None).prctl(37, ctypes.byref(adopts))  # PR_GET_CHILD_SUBREAPER
+    sys.exit(adopts.value)
+{{isolated}}
+"""
+# It knows no tasks.
+NO_TASKS = """
+class Answer(BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.send_error(404)
+    def log_message(self, *arguments):
+        pass
+port = int(sys.argv[sys.argv.index("--port") + 1])
+HTTPServer(("127.0.0.1", port), Answer).serve_forever()
+"""
+ALONE = "feddiv: every message starts a process of its own here, as Flower does it by itself\n"
+
+
+@pytest.fixture
+def fake(marked: Marked, tmp_path: Path) -> Callable[[str], dict[str, str]]:
+    """A SuperNode of another Flower, first on the PATH; what it does with `--isolation`."""
+
+    def write(isolated: str) -> dict[str, str]:
+        supernode = tmp_path / "flower-supernode"
+        supernode.write_text(FAKE.format(isolated=isolated))
+        supernode.chmod(0o700)
+        return {"PATH": os.pathsep.join([str(tmp_path), marked.environment["PATH"]])}
+
+    return write
+
+
 def test_where_tasks_cannot_be_taken_flower_does_it_by_itself(
-    marked: Marked, tmp_path: Path
+    marked: Marked, tmp_path: Path, fake: Callable[[str], dict[str, str]]
 ) -> None:
-    told = tmp_path / "told"
-    supernode = tmp_path / "flower-supernode"
-    supernode.write_text(
-        f'#!/bin/sh\necho "$@" >> {told}\ncase "$*" in *isolation*) exec sleep 600 ;; esac\n'
-    )
-    supernode.chmod(0o700)
-    path = os.pathsep.join([str(tmp_path), marked.environment["PATH"]])
-    # This Flower would not take the setting either.
-    code, said = Site(marked, "--node-config", "a='b c'", PATH=path, **{POLL: "often"}).ended()
-    assert code == 0
+    code, said = Site(marked, "--node-config", "a='b c'", **fake(NO_TASKS)).ended()
+    assert code == 0  # nor is it left with orphans that it does not know of
     assert marked.find() == []
-    first, second = told.read_text().splitlines()
+    first, second = (tmp_path / "told").read_text().splitlines()
     assert first == f"{second} --isolation process"
     assert "--insecure --node-config a='b c' --host 127.0.0.1 --port" in second
-    assert said == (
-        "feddiv: tasks cannot be taken from this Flower: "
-        "ValueError: could not convert string to float: 'often'\n"
-        "feddiv: every message starts a process of its own here, as Flower does it by itself\n"
-    )
+    reason, then = said.splitlines(keepends=True)
+    assert "tasks cannot be taken from this Flower: HTTPStatusError: Client error '404" in reason
+    assert then == ALONE
+
+
+def test_a_pause_that_is_none_is_refused_before_anything_starts(marked: Marked) -> None:
+    code, said = Site(marked, **{POLL: "nan"}).ended()
+    assert code == 2
+    assert said == f"feddiv: error: {POLL}=nan: has to be a number of seconds from 0.01 to 60\n"
 
 
 def test_without_flower_on_the_path_one_line_says_so(marked: Marked) -> None:

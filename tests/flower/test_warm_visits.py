@@ -22,9 +22,10 @@ from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.cli import flwr_clientapp
 
 import feddiv
+from feddiv.core.errors import UserError
 from feddiv.deploy.demo import free_ports
 from feddiv.flower import warm_visits
-from feddiv.flower.warm_visits import POLL, PROGRAM, UNSUPPORTED, Tasks, Unsupported, program
+from feddiv.flower.warm_visits import POLL, PROGRAM, UNSUPPORTED, Tasks, Unsupported, pause, program
 
 APP = "feddiv.flower.warm_visits"
 NOTHING = (200, AcquireTaskResponse())
@@ -157,6 +158,14 @@ def test_a_module_that_is_not_there_is_no_hindrance(
     assert "HTTPStatusError: Client error '404" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("said", ["0", "-1", "nan", "inf", "61", "often", ""])
+def test_a_pause_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    monkeypatch.setenv(POLL, said)
+    with pytest.raises(UserError) as refused:
+        pause()
+    assert str(refused.value) == f"{POLL}={said}: has to be a number of seconds from 0.01 to 60"
+
+
 def test_the_program_of_a_visit_is_flowers_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert program() is flwr_clientapp
     monkeypatch.setattr(warm_visits, "PROGRAM", "flwr-no-such-app")
@@ -189,9 +198,12 @@ def app(runtime: Runtime) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks into /proc")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [(signal.SIGTERM, "SIGTERM"), (signal.SIGINT, "SIGINT"), (40, "signal 40")],
+)
 def test_a_visit_that_is_told_to_end_says_nothing_and_is_missed(
-    runtime: Runtime, app: subprocess.Popen[str], number: signal.Signals
+    runtime: Runtime, app: subprocess.Popen[str], number: int, name: str
 ) -> None:
     children = Path(f"/proc/{app.pid}/task/{app.pid}/children")
     last_word = "push-task-output"  # after it Flower waits for the reply for ever
@@ -201,7 +213,7 @@ def test_a_visit_that_is_told_to_end_says_nothing_and_is_missed(
     assert last_word not in runtime.visited
     assert app.stdout is not None
     assert app.stdout.readline() == (
-        f"feddiv: a visit was ended by {number.name}; the server hears of it in a minute, when "
+        f"feddiv: a visit was ended by {name}; the server hears of it in a minute, when "
         "Flower misses it\n"
     )
 

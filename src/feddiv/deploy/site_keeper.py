@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 
 from feddiv.core.errors import UserError
-from feddiv.deploy.keeper import Keeper, begin
-from feddiv.flower.warm_visits import UNSUPPORTED
+from feddiv.deploy.keeper import Keeper, adopt_orphans, begin
+from feddiv.flower.warm_visits import UNSUPPORTED, pause
 
 SUPERNODE = "flower-supernode"
 _APP = "from feddiv.flower.warm_visits import main; main()"
@@ -73,6 +73,7 @@ def keep_site(arguments: Sequence[str], port: int) -> int:
     """
     if shutil.which(SUPERNODE) is None:
         raise UserError(f"{SUPERNODE} is not on the PATH; activate the environment of feddiv")
+    pause()  # said here, not in the app's process
     plain = [SUPERNODE, *arguments, "--host", "127.0.0.1", "--port", str(port)]
     if sys.platform == "linux":
         keeper = SiteKeeper([*plain, "--isolation", "process"], f"127.0.0.1:{port}")
@@ -81,6 +82,7 @@ def keep_site(arguments: Sequence[str], port: int) -> int:
             return code
     say("every message starts a process of its own here, as Flower does it by itself")
     sys.stdout.flush()
+    adopt_orphans(False)  # it outlives exec, and Flower takes no leave of orphans
     os.execvp(SUPERNODE, plain)
 
 

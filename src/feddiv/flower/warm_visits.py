@@ -24,13 +24,14 @@ from typing import Any
 
 import numpy as np
 
-from feddiv.core.errors import in_one_line
+from feddiv.core.errors import UserError, in_one_line
 
 # Exit code (EX_UNAVAILABLE): Flower offers not what is used here; another start would not help.
 UNSUPPORTED = 69
 PROGRAM = "flwr-clientapp"
 POLL = "FLWR_SUPEREXEC_TASK_POLL_INTERVAL"  # Flower's own name for it, and its usual value
 USUAL_POLL = "1.0"
+LEAST_POLL, MOST_POLL = 0.01, 60.0  # seconds; Flower's bounds too
 # What a visit would import otherwise. torch loads the second when an optimiser is made.
 MODULES = ("feddiv.flower.clientapp", "torch._dynamo")
 
@@ -40,6 +41,19 @@ CHANGED = (ImportError, AttributeError, TypeError, ValueError)
 
 class Unsupported(RuntimeError):
     """This Flower does not let tasks be taken as they are here."""
+
+
+def pause() -> float:
+    """Seconds between two questions for a task."""
+    said = os.environ.get(POLL, USUAL_POLL)
+    try:
+        seconds = float(said)
+    except ValueError:
+        seconds = float("nan")
+    if not LEAST_POLL <= seconds <= MOST_POLL:
+        allowed = f"a number of seconds from {LEAST_POLL:g} to {MOST_POLL:g}"
+        raise UserError(f"{POLL}={said}: has to be {allowed}")
+    return seconds
 
 
 class Tasks:
@@ -59,7 +73,7 @@ class Tasks:
             interceptors=[RuntimeVersionHttpInterceptor(component_name="SuperExec")],
         )
         self._acquire: Callable[[Any], Any] = self._client.AcquireTask
-        self._pause = float(os.environ.get(POLL, USUAL_POLL))
+        self._pause = pause()
 
     def next(self) -> str:
         """Wait for a task, or for the SuperNode; the token by which its process is let in."""
@@ -110,10 +124,18 @@ def token_in_a_copy(tasks: Tasks) -> str:
         code = os.waitstatus_to_exitcode(os.waitpid(visit, 0)[1])
         if code < 0:
             print(
-                f"feddiv: a visit was ended by {signal.Signals(-code).name}; the server hears of "
-                "it in a minute, when Flower misses it",
+                f"feddiv: a visit was ended by {name(-code)}; the server hears of it in a minute, "
+                "when Flower misses it",
                 flush=True,
             )
+
+
+def name(number: int) -> str:
+    """A signal's name; those for real time have none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def end_hard() -> None:
