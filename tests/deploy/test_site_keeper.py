@@ -16,8 +16,10 @@ pytest.importorskip("flwr")
 
 from tests.deploy.marked import Marked
 
+from feddiv.core.errors import UserError
 from feddiv.deploy.demo import free_ports
 from feddiv.deploy.keeper import GRACE
+from feddiv.deploy.site_keeper import refuse
 from feddiv.flower.warm_visits import POLL
 
 pytestmark = [
@@ -179,6 +181,34 @@ def test_a_pause_that_is_none_is_refused_before_anything_starts(marked: Marked) 
     code, said = Site(marked, **{POLL: "nan"}).ended()
     assert code == 2
     assert said == f"feddiv: error: {POLL}=nan: has to be a number of seconds from 0.01 to 60\n"
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--ssl-certfile=a.crt",
+        "--ssl-keyfile",
+        "--ssl-ca-certfile",
+        "--ssl-ca",
+        "--appio-ssl-certfile",
+        "--allow-runtime-dependency-installation",
+        "--isolation=process",
+    ],
+)
+def test_an_option_that_cannot_be_kept_is_refused(option: str) -> None:
+    with pytest.raises(UserError) as refused:
+        refuse(["--superlink", "fl.example.org:8443", option, "a"])
+    assert str(refused.value) == (
+        f"{option.split('=')[0]}: not with feddiv deploy supernode; start flower-supernode itself "
+        "for it"
+    )
+
+
+def test_other_options_are_flowers_own_matter(marked: Marked) -> None:
+    own = ["--insecure", "--superlink", "a:1", "--auth-supernode-private-key", "k", "--node-config"]
+    refuse([*own, "a=1", "--root-certificates", "c", "--max-retries=3", "-V"])
+    code, said = Site(marked, "--ssl-keyfile", "a.key").ended()
+    assert (code, said.count("\n")) == (2, 1)
 
 
 def test_without_flower_on_the_path_one_line_says_so(marked: Marked) -> None:

@@ -92,8 +92,11 @@ def test_it_waits_for_a_task_through_pauses_and_troubles_of_the_supernode(runtim
     assert {tuple(each.supported_task_types) for each in runtime.asked} == {(PROGRAM,)}
 
 
-def test_a_supernode_that_is_not_there_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_supernode_that_is_not_there_yet_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv(POLL, "0.01")
+    monkeypatch.setattr(warm_visits, "PATIENCE", 0.1)
     [port] = free_ports(1)
 
     def listen() -> None:
@@ -107,6 +110,9 @@ def test_a_supernode_that_is_not_there_yet_is_waited_for(monkeypatch: pytest.Mon
     assert tasks.next() == "secret"
     tasks.close()
     timer.join(10)
+    [line] = capsys.readouterr().out.splitlines()
+    silent = f"feddiv: the SuperNode at 127.0.0.1:{port} has not answered for 0.1 s: ConnectError: "
+    assert line.startswith(silent)
 
 
 @pytest.mark.parametrize("code", [401, 403, 404, 426])

@@ -16,6 +16,18 @@ _TICK = 0.2
 # Seconds before the app's process is started again: twice as long each time, until one has lasted.
 _SOONEST, _LATEST, _LASTED = 0.5, 60.0, 60.0
 
+# Options of Flower's that do not go with an app that is kept loaded: its process speaks to the
+# SuperNode on this machine without TLS, and has its packages already.
+_NOT_HERE = (
+    "--allow-runtime-dependency-installation",
+    "--isolation",
+    *(
+        f"--{older}ssl-{file}file"
+        for older in ("", "appio-")
+        for file in ("cert", "key", "ca-cert")
+    ),
+)
+
 
 class SiteKeeper(Keeper):
     """A SuperNode and the app's process; when the SuperNode ends, or is to end, nothing is left.
@@ -73,6 +85,7 @@ def keep_site(arguments: Sequence[str], port: int) -> int:
     """
     if shutil.which(SUPERNODE) is None:
         raise UserError(f"{SUPERNODE} is not on the PATH; activate the environment of feddiv")
+    refuse(arguments)
     pause()  # said here, not in the app's process
     plain = [SUPERNODE, *arguments, "--host", "127.0.0.1", "--port", str(port)]
     if sys.platform == "linux":
@@ -84,6 +97,16 @@ def keep_site(arguments: Sequence[str], port: int) -> int:
     sys.stdout.flush()
     adopt_orphans(False)  # it outlives exec, and Flower takes no leave of orphans
     os.execvp(SUPERNODE, plain)
+
+
+def refuse(arguments: Sequence[str]) -> None:
+    """Stop at an option that cannot be kept, also where it is shortened as Flower allows."""
+    for argument in arguments:
+        given = argument.partition("=")[0]
+        if len(given) > len("--a") and any(option.startswith(given) for option in _NOT_HERE):
+            raise UserError(
+                f"{given}: not with feddiv deploy supernode; start {SUPERNODE} itself for it"
+            )
 
 
 def say(line: str) -> None:

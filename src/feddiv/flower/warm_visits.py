@@ -32,6 +32,7 @@ PROGRAM = "flwr-clientapp"
 POLL = "FLWR_SUPEREXEC_TASK_POLL_INTERVAL"  # Flower's own name for it, and its usual value
 USUAL_POLL = "1.0"
 LEAST_POLL, MOST_POLL = 0.01, 60.0  # seconds; Flower's bounds too
+PATIENCE = 60.0  # seconds without an answer before a line says so
 # What a visit would import otherwise. torch loads the second when an optimiser is made.
 MODULES = ("feddiv.flower.clientapp", "torch._dynamo")
 
@@ -65,6 +66,7 @@ class Tasks:
         from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
         from flwr.supercore.runtime import RuntimeHttpClient
 
+        self._address = address
         self._request = AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP])
         self._client = RuntimeHttpClient.from_server_address(
             server_address=address,
@@ -79,16 +81,21 @@ class Tasks:
         """Wait for a task, or for the SuperNode; the token by which its process is let in."""
         import httpx
 
+        heard, told = time.monotonic(), False
         while True:
             try:
                 answer = self._acquire(self._request)
+                heard, told = time.monotonic(), False
                 if answer.HasField("task") and answer.token:
                     return str(answer.token)
             except httpx.HTTPStatusError as problem:
                 if problem.response.is_client_error:  # it will say so again
                     raise Unsupported(in_one_line(problem)) from None
-            except httpx.TransportError:
-                pass  # it is not there yet
+            except httpx.TransportError as problem:  # it is not there yet
+                if not told and time.monotonic() - heard > PATIENCE:
+                    silent = f"the SuperNode at {self._address} has not answered for"
+                    print(f"feddiv: {silent} {PATIENCE:g} s: {in_one_line(problem)}", flush=True)
+                    told = True
             except CHANGED as problem:
                 raise Unsupported(in_one_line(problem)) from None
             time.sleep(self._pause)
