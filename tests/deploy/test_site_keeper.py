@@ -44,9 +44,15 @@ class Site:
     """A site whose server is not there: its SuperNode goes on trying."""
 
     def __init__(
-        self, marked: Marked, *arguments: str, by: tuple[str, ...] = (), **environment: str
+        self,
+        marked: Marked,
+        *arguments: str,
+        by: tuple[str, ...] = (),
+        port: int = 0,
+        **environment: str,
     ) -> None:
-        self.port, nobody = free_ports(2)
+        free, nobody = free_ports(2)
+        self.port = port or free
         own = ["--port", str(self.port), "--superlink", f"127.0.0.1:{nobody}", "--insecure"]
         self.process = subprocess.Popen(
             [*by, sys.executable, "-c", COMMAND, "deploy", "supernode", *own, *arguments],
@@ -209,6 +215,33 @@ def test_other_options_are_flowers_own_matter(marked: Marked) -> None:
     refuse([*own, "a=1", "--root-certificates", "c", "--max-retries=3", "-V"])
     code, said = Site(marked, "--ssl-keyfile", "a.key").ended()
     assert (code, said.count("\n")) == (2, 1)
+
+
+def taken(port: int) -> str:
+    return (
+        f"feddiv: error: port {port}: Address already in use; give a free one with --port, or "
+        "FEDDIV_SITE_PORT for supernode.sh\n"
+    )
+
+
+def test_a_port_that_somebody_listens_on_is_refused(marked: Marked) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        site = Site(marked, port=other.getsockname()[1])
+        assert site.ended() == (2, taken(site.port))
+    assert marked.find() == []
+
+
+def test_of_two_sites_that_start_at_once_one_is_refused(
+    marked: Marked, fake: Callable[[str], dict[str, str]]
+) -> None:
+    late = fake("import time; time.sleep(600)")  # neither listens yet
+    one = Site(marked, **late)
+    assert until(lambda: marked.find(program="flower-supernode"))
+    assert Site(marked, port=one.port, **late).ended() == (2, taken(one.port))
+    assert marked.find(program=APP) == []  # there is nobody yet whom it could ask
+    one.process.terminate()
+    one.ended()
+    assert marked.find() == []
 
 
 def test_without_flower_on_the_path_one_line_says_so(marked: Marked) -> None:
