@@ -12,7 +12,11 @@ import pytest
 from feddiv.deploy.keeper import GRACE
 from feddiv.deploy.processes import Failed, Processes
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="processes of POSIX")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.usefixtures("terminal"),
+    pytest.mark.skipif(os.name != "posix", reason="processes of POSIX"),
+]
 
 SLEEP = "import time; time.sleep(600)"
 # A helper as Flower starts them: in a session of its own. It notes its number and won't be asked.

@@ -34,9 +34,10 @@ class Keeper:
         self._asked = False
         # A handler, not SIG_IGN: the command would inherit that.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, self._ask)
-        if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1)
+            # Under `nohup` a hang-up is ignored, and stays so, here and in the command.
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._ask)
+        adopt_orphans(True)
         self.code: int | None = None
         # Held on to, though only its number is used: when it is dropped it waits for the command
         # by itself, and takes the exit code of one that ended at once.
@@ -96,6 +97,12 @@ def begin(command: Sequence[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_die_with_parent
     )
+
+
+def adopt_orphans(wanted: bool) -> None:
+    """Whether descendants that lose their parent become children of this process (on Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, int(wanted))
 
 
 def _die_with_parent() -> None:
