@@ -247,7 +247,9 @@ def test_headers_of_models(how):
     )
     encoders = st.sampled_from((*OF_IMAGES, "pooling", "views", "colour"))
     changes = st.dictionaries(encoders, json_values, max_size=2)
-    cards = st.dictionaries(st.sampled_from((*CARD, "encoder", "image_shape", "stem")), json_values, max_size=1)
+    cards = st.dictionaries(
+        st.sampled_from((*CARD, "encoder", "image_shape", "stem")), json_values, max_size=1
+    )
     whole = st.sampled_from(((None, OF_TEXTS), ([8, 8, 3], OF_IMAGES)))
     weights = flat({"net": build_net(ModelOptions(name="linear"), (4,), 2).state_dict()})
 

@@ -209,7 +209,9 @@ def test_a_header_that_does_not_describe_the_weights(file: Path, header: str) ->
     ],
     ids=str,
 )
-def test_a_header_whose_encoder_is_none(file: Path, shape: object, wrong: dict[str, object]) -> None:
+def test_a_header_whose_encoder_is_none(
+    file: Path, shape: object, wrong: dict[str, object]
+) -> None:
     images = {"size": 8, "mean": [0.5] * 3, "std": [0.5] * 3} if shape else {}
     encoder = {"name": "wordllama", "sha256": "0" * 64, **images, **wrong}
     rewritten(file, feddiv=fields(encoder=encoder, image_shape=shape))
