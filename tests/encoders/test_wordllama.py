@@ -14,7 +14,7 @@ import torch
 from feddiv.core.errors import UserError
 from feddiv.encoders.contract import Encoder, EncoderChoice
 from feddiv.encoders.registry import make_encoder
-from feddiv.encoders.wordllama import TABLE, TOKENIZER, WordLlama, make
+from feddiv.encoders.wordllama import BLOCK, TABLE, TOKENIZER, WordLlama, make
 
 TEXTS = [
     "The quick brown fox jumps over the lazy dog.",
@@ -56,6 +56,28 @@ def test_a_text_is_encoded_by_itself(encoder: Encoder) -> None:
         assert torch.equal(encoder.encode([text])[0], together[row])
     assert torch.equal(encoder.encode([""]), torch.zeros(1, 256))
     assert encoder.encode([]).shape == (0, 256)
+
+
+def test_a_long_text_takes_little_memory_and_has_the_same_bits(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(encoder, WordLlama)
+    looked_up: list[int] = []
+
+    class Counted:
+        """The table, which notes how many tokens are looked up at a time."""
+
+        def __getitem__(self, tokens: list[int]) -> Any:
+            looked_up.append(len(tokens))
+            return table[tokens]
+
+    table = encoder._table
+    tokens = [number * 31 % len(table) for number in range(3 * BLOCK + 5)]
+    monkeypatch.setattr(encoder, "_table", Counted())
+    for count in (1, 2, 9, 130, BLOCK, BLOCK + 1, len(tokens)):
+        wanted = table[tokens[:count]].mean(axis=0, dtype=np.float32)
+        assert np.array_equal(encoder._mean(tokens[:count]), wanted)
+    assert max(looked_up) == BLOCK
 
 
 def test_similar_texts_are_near(encoder: Encoder) -> None:

@@ -7,6 +7,7 @@ pytest.importorskip("flwr")
 from tests.flower.own_data import sites_grid
 from tests.flower.trial import served
 
+from feddiv.config.reading import load_experiment
 from feddiv.core.errors import TooFew, UserError
 from feddiv.flower.clientapp import site_of
 from feddiv.flower.site_limits import SiteLimits
@@ -37,6 +38,13 @@ def test_a_site_does_not_do_more_than_it_allows(deployment, limit, said):
     with pytest.raises(TooFew, match=said):
         served(grid, config)
     assert not (deployment / "a" / "state").exists()
+
+
+def test_an_encoder_sees_no_larger_images_than_the_site_allows():
+    asked = load_experiment("quickstart", ["data.encoder=effnet_lite0", "data.encoder_size=513"])
+    with pytest.raises(UserError, match="data.encoder_size=513: .* at most most-size=512"):
+        SiteLimits().check_experiment(asked)
+    SiteLimits(most_size=513).check_experiment(asked)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import struct
 import tempfile
 import zipfile
@@ -19,6 +20,7 @@ from tests.fuzz.fuzzed import fuzzed
 from feddiv.config.reading import load_experiment, parsed
 from feddiv.core.archives import read_npy, read_npz
 from feddiv.core.errors import UserError
+from feddiv.core.files import save_tensors
 from feddiv.core.randomness import Streams
 from feddiv.data import DataOptions
 from feddiv.data.draw.draw import Draw
@@ -29,6 +31,9 @@ from feddiv.data.sources import load_dataset
 from feddiv.data.sources.mnist import read_idx
 from feddiv.data.texts.files import read_text
 from feddiv.encoders.tokens import read_tokenizer
+from feddiv.nets import ModelOptions
+from feddiv.nets.build import build_net
+from feddiv.runs.model import flat, load_model
 
 FEW_AND_MANY = pytest.mark.parametrize("how", ["few", pytest.param("many", marks=pytest.mark.full)])
 
@@ -215,6 +220,48 @@ def test_texts(how):
     def check(content):
         with as_file(content, "mine.txt") as path:
             fine_or_refused(lambda: read_text(path))
+
+    check()
+
+
+CARD = {
+    "net": "linear",
+    "input_shape": [4],
+    "classes": ["ant", "bee"],
+    "mean": [0.5],
+    "std": [0.25],
+    "method": {"name": "fedavg"},
+}
+OF_TEXTS = {"name": "wordllama", "sha256": "0" * 64}
+OF_IMAGES = {**OF_TEXTS, "name": "gone.onnx", "size": 8, "mean": [0.5], "std": [1.0]}
+
+
+@FEW_AND_MANY
+def test_headers_of_models(how):
+    """Any field, also of the encoder, may be any JSON."""
+    plain = st.none() | st.booleans() | st.integers(-2, 9) | st.floats() | st.text(max_size=5)
+    json_values = st.recursive(
+        plain | st.sampled_from(("mean", "0" * 64, "wordllama")),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+        max_leaves=4,
+    )
+    encoders = st.sampled_from((*OF_IMAGES, "pooling", "views", "colour"))
+    changes = st.dictionaries(encoders, json_values, max_size=2)
+    cards = st.dictionaries(
+        st.sampled_from((*CARD, "encoder", "image_shape", "stem")), json_values, max_size=1
+    )
+    whole = st.sampled_from(((None, OF_TEXTS), ([8, 8, 3], OF_IMAGES)))
+    weights = flat({"net": build_net(ModelOptions(name="linear"), (4,), 2).state_dict()})
+
+    @fuzzed(how)
+    @given(whole, changes, cards)
+    def check(good, encoder, card):
+        shape, choice = good
+        header = {**CARD, "image_shape": shape, "encoder": {**choice, **encoder}, **card}
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "model.safetensors"
+            save_tensors(file, weights, {"feddiv": json.dumps(header)})
+            fine_or_refused(lambda: load_model(file))
 
     check()
 

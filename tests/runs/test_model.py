@@ -189,6 +189,41 @@ def test_a_header_that_does_not_describe_the_weights(file: Path, header: str) ->
     refused(file)
 
 
+@pytest.mark.parametrize("shape", [None, [8, 8, 3]], ids=["texts", "images"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"pooling": {}},
+        {"pooling": "median"},
+        {"mean": [{}]},
+        {"mean": "none"},
+        {"std": [0.0]},
+        {"size": "large"},
+        {"size": 10**9},
+        {"views": []},
+        {"sha256": 3},
+        {"sha256": None},
+        {"name": None},
+        {"name": ["wordllama"]},
+        {"colour": 1},
+    ],
+    ids=str,
+)
+def test_a_header_whose_encoder_is_none(
+    file: Path, shape: object, wrong: dict[str, object]
+) -> None:
+    images = {"size": 8, "mean": [0.5] * 3, "std": [0.5] * 3} if shape else {}
+    encoder = {"name": "wordllama", "sha256": "0" * 64, **images, **wrong}
+    rewritten(file, feddiv=fields(encoder=encoder, image_shape=shape))
+    assert "header and weights make no net: encoder" in refused(file)
+
+
+def test_an_encoder_of_texts_has_no_size_of_images(file: Path) -> None:
+    encoder = {"name": "wordllama", "sha256": "0" * 64, "size": 8}
+    rewritten(file, feddiv=fields(encoder=encoder))
+    assert "encoder is of texts" in refused(file)
+
+
 def test_a_well_formed_header_written_by_hand_works(file: Path) -> None:
     rewritten(file, feddiv=fields())
     assert load_model(file).predict(VECTORS).shape == (5,)

@@ -33,11 +33,15 @@ class NotFinite(UserError):
     """An encoder gives something that is no number for the sample in this row."""
 
     def __init__(self, encoder: str, row: int, sample: str | None = None) -> None:
-        self.encoder, self.row = encoder, row
+        self.encoder, self.row, self.sample = encoder, row, sample
         super().__init__(
             f"data.encoder={encoder}: gives a value that is not finite (or beyond 65,504) for "
             f"{sample or f'sample {row}'}"
         )
+
+    def __reduce__(self) -> tuple[type[NotFinite], tuple[str, int, str | None]]:
+        """It comes from another process: an exception would be made again of its line alone."""
+        return type(self), (self.encoder, self.row, self.sample)
 
 
 def taken(samples: Any, rows: npt.NDArray[np.int64]) -> Any:

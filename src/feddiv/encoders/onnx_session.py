@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from feddiv.core.errors import UserError, in_one_line
+from feddiv.encoders.onnx_whole import has_outside_weights
 
 SEVERE: Final = 4  # of what onnxruntime says, only fatal errors: others come as exceptions
 
@@ -13,6 +14,7 @@ class OnnxGraph:
     """A graph that can go to another process: there its session is made anew."""
 
     def __init__(self, content: bytes, name: str) -> None:
+        _check_whole(content, name)
         self.content, self.name = content, name
         self._session: Any = _session(content, name)
 
@@ -37,6 +39,18 @@ class OnnxGraph:
         return all(each.type in ("tensor(int64)", "tensor(int32)") for each in self.inputs)
 
 
+def _check_whole(content: bytes, name: str) -> None:
+    try:
+        outside = has_outside_weights(content)
+    except ValueError as problem:
+        raise UserError(f"data.encoder={name}: cannot be loaded as ONNX ({problem})") from None
+    if outside:
+        raise UserError(
+            f"data.encoder={name}: has weights in another file, which its sha256 does not cover; "
+            "save it as one file (torch.onnx.export with external_data=False)"
+        )
+
+
 def _session(content: bytes, name: str) -> Any:
     """From the bytes whose hash is known: nothing else is read, so a graph has to be whole."""
     try:
@@ -48,6 +62,7 @@ def _session(content: bytes, name: str) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1  # the same bits everywhere
     options.log_severity_level = SEVERE
+    options.add_session_config_entry("session.load_model_format", "ONNX")  # as it was checked
     try:
         return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as problem:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, Final
 
 import torch
 from torch import nn
@@ -13,7 +15,9 @@ from feddiv.core.files import tensors_hash
 from feddiv.core.import_path import import_for
 from feddiv.encoders.choice import EncoderChoice
 from feddiv.encoders.contract import Encoder
-from feddiv.encoders.images import ImageEncoder, completed, usual_size
+from feddiv.encoders.images import COLOURS, ImageEncoder, completed, usual_size
+
+PROBE: Final = 256  # largest side in pixels of the image whose features stand for the code
 
 
 class ModuleEncoder(ImageEncoder):
@@ -33,8 +37,22 @@ class ModuleEncoder(ImageEncoder):
 
     @property
     def rules(self) -> str:
-        """The code matters as well as its weights, and is known by its name."""
-        return f"{self.choice.name} {super().rules}"
+        """The code matters as well as its weights, and is known by what it does."""
+        return f"{self.choice.name} {super().rules} {self._probed}"
+
+    @cached_property
+    def _probed(self) -> str:
+        """sha256 (hex) of the features, as they are kept, of an image that is always the same."""
+        side = min(self.size, PROBE)
+        # No row or column repeats: every brightness, and edges everywhere.
+        pixels = (torch.arange(side * side * COLOURS) ** 2 * 7919 // 64 % 256).to(torch.uint8)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # as for encoding: more would change the bits
+        try:
+            features = self.encode(pixels.view(1, side, side, COLOURS))
+        finally:
+            torch.set_num_threads(threads)
+        return hashlib.sha256(features.to(torch.float16).numpy().tobytes()).hexdigest()
 
 
 def make(choice: EncoderChoice, side: int | None) -> Encoder:

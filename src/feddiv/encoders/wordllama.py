@@ -29,6 +29,8 @@ NAME: Final = "wordllama"
 TABLE: Final = "weights/l2_supercat_256.safetensors"
 TOKENIZER: Final = "tokenizers/l2_supercat_tokenizer_config.json"
 
+BLOCK: Final = 4096  # tokens whose vectors are looked up at a time: 4 MB
+
 
 class WordLlama(Encoder):
     """Token vectors, averaged; a text's length and the other texts of a batch play no part."""
@@ -56,8 +58,18 @@ class WordLlama(Encoder):
             # One by one: encode_batch starts threads of its own.
             tokens = self._tokenizer.encode(text, add_special_tokens=False).ids
             if tokens:
-                vectors[row] = self._table[tokens].mean(axis=0, dtype=np.float32)
+                vectors[row] = self._mean(tokens)
         return torch.from_numpy(vectors)
+
+    def _mean(self, tokens: list[int]) -> npt.NDArray[np.float32]:
+        """Of their vectors, added up one after the other: blocks do not show in the bits."""
+        total = np.zeros(self.width, dtype=np.float32)
+        for start in range(0, len(tokens), BLOCK):
+            block = self._table[tokens[start : start + BLOCK]]
+            block[0] += total
+            total = block.sum(axis=0)
+        mean: npt.NDArray[np.float32] = total / np.float32(len(tokens))
+        return mean
 
 
 def _table(file: Path) -> npt.NDArray[np.float32]:

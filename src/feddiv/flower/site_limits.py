@@ -21,7 +21,7 @@ class SiteLimits:
     """Each is a key of the node config, with dashes for underscores."""
 
     most_epochs: int = 100  # train.epochs: local epochs of one visit
-    most_size: int = 512  # data.size: the side in pixels that the site's images are stored at
+    most_size: int = 512  # data.size, data.encoder_size: the side in pixels of the site's images
     most_parameters: int = 100_000_000  # of the net that the run names
     most_bytes: int = 1 << 30  # of one message, all its models together
     least_samples: int = 0  # with fewer of its own the site stays out: 0 is never
@@ -50,6 +50,7 @@ class SiteLimits:
         for key, asked, name in (
             ("train.epochs", experiment.train.epochs, "most_epochs"),
             ("data.size", experiment.data.size or 0, "most_size"),
+            ("data.encoder_size", experiment.data.encoder_size or 0, "most_size"),
         ):
             allowed = getattr(self, name)
             if asked > allowed:

@@ -1,9 +1,14 @@
 """What a trained model's file says beside its weights."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+from pydantic import ValidationError
+
+from feddiv.data.data_options import DataOptions
 from feddiv.encoders.choice import EncoderChoice
 from feddiv.nets.net_options import FOR_SOME, ModelOptions, Norm, Stem
 
@@ -18,6 +23,8 @@ class ModelCard:
     images. Empty where there was none, and in models of earlier versions. Where the net takes what
     an encoder makes of images or texts, `encoder` is which, with the sha256 of its weights, and
     `image_shape` the (height, width, channels) of the images that the encoder takes, None of texts.
+    `opinion` is what clients received beside the model to judge their labels: numbers by name;
+    FedDiv's filter is in it.
     """
 
     net: str
@@ -35,15 +42,14 @@ class ModelCard:
     columns: tuple[str, ...] = ()
     encoder: EncoderChoice | None = None
     image_shape: tuple[int, int, int] | None = None
+    opinion: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of_header(cls, fields: dict[str, Any]) -> "ModelCard":
         """What a file's header says, found to be possible."""
         card = cls(**_with_tuples(fields))
         if card.encoder is not None:
-            if not isinstance(card.encoder, dict):
-                raise ValueError("encoder is no table")
-            card = replace(card, encoder=EncoderChoice(**_with_tuples(card.encoder)))
+            card = replace(card, encoder=_choice(card.encoder))
         card.check()
         return card
 
@@ -64,21 +70,33 @@ class ModelCard:
             self._check_encoder(self.encoder)
         if not isinstance(self.method, dict) or not isinstance(self.method.get("name"), str):
             raise ValueError("method has no name")
+        self.payload()
+
+    def payload(self) -> dict[str, npt.NDArray[np.float64]]:
+        """What clients received to judge their labels, beside the model."""
+        if not isinstance(self.opinion, dict):
+            raise ValueError("opinion is no set of numbers")
+        numbers = {str(name): np.asarray(value, np.float64) for name, value in self.opinion.items()}
+        if not all(np.isfinite(value).all() for value in numbers.values()):
+            raise ValueError("opinion holds a value that is not finite")
+        return numbers
 
     def _check_encoder(self, encoder: EncoderChoice) -> None:
-        if not all(isinstance(text, str) for text in (encoder.name, encoder.sha256)):
-            raise ValueError("encoder has no name or no sha256")
+        if encoder.sha256 is None:
+            raise ValueError("encoder has no sha256")
         if len(self.input_shape) != 1:
             raise ValueError("an encoder gives vectors, and input_shape is that of none")
+        of_images = (encoder.size, encoder.mean, encoder.std)
         if self.image_shape is None:
+            if of_images != (None, None, None):
+                raise ValueError("encoder is of texts, and has size, mean or std of images")
             return
         shape = self.image_shape
-        sizes = (*shape, encoder.size) if isinstance(shape, tuple) else ()
-        if len(sizes) != 4 or not all(type(each) is int and 0 < each <= 4096 for each in sizes):
+        sizes = shape if isinstance(shape, tuple) else ()
+        if len(sizes) != 3 or not all(type(each) is int and 0 < each <= 4096 for each in sizes):
             raise ValueError("encoder's images have no size")
-        for numbers in (encoder.mean, encoder.std):
-            if not numbers or not all(type(each) in (int, float) for each in numbers):
-                raise ValueError("encoder's mean and std are no numbers")
+        if not all(of_images):
+            raise ValueError("encoder has no size, mean or std of images")
 
     @property
     def model(self) -> ModelOptions:
@@ -107,6 +125,21 @@ class ModelCard:
             return self.image_shape
         shape = self.input_shape
         return (*shape[1:], shape[0]) if self.takes_images else shape
+
+
+def _choice(fields: Any) -> EncoderChoice:
+    """The encoder that a header names, with values that the settings `data.encoder…` may have."""
+    if not isinstance(fields, dict):
+        raise ValueError("encoder is no table")
+    keys = {"name": "encoder"}
+    try:
+        options = DataOptions(**{keys.get(key, f"encoder_{key}"): fields[key] for key in fields})
+    except ValidationError as error:
+        found = error.errors()[0]
+        raise ValueError(f"{found['loc'][0]}: {found['msg']}") from None
+    if options.encoding is None:
+        raise ValueError("encoder has no name")
+    return options.encoding
 
 
 def _with_tuples(fields: dict[str, Any]) -> dict[str, Any]:

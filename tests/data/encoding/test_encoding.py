@@ -259,6 +259,15 @@ def test_mistakes_in_one_line(more: dict, said: str, own_cache: Path) -> None:
     )
 
 
+def test_what_is_not_finite_is_named_by_other_processes_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(processes, "usable_cores", lambda: 2)
+    name = "tests.encoders.colours:NoNumbers"  # blue is missing in the first hundred
+    with pytest.raises(UserError, match=r"not finite .* for training image 0$"):
+        encoded(source(count=3000, tests=10), encoder=name)
+
+
 def test_vectors_are_not_encoded_again() -> None:
     numbers = np.random.default_rng(0).random((20, 3)).astype(np.float32)
     labels = np.arange(20) % 2

@@ -12,9 +12,10 @@ from feddiv.data.published.benchmarks import Download
 from feddiv.data.published.download import Progress, Unavailable
 from feddiv.data.published.integrity import is_published
 
-# Nothing of a package runs: no wheel is built, none installed, and pip compares the checksum.
+# Nothing of a package runs: no wheel is built, none installed, and pip compares the checksum. With
+# -P, and from a folder of our own, a pip.py that lies in the user's folder is not taken for pip.
 COMMAND: Final = (
-    *("-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--require-hashes"),
+    *("-P", "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--require-hashes"),
     *("--no-input", "--disable-pip-version-check", "--progress-bar", "off", "--quiet"),
 )
 
@@ -28,7 +29,8 @@ def fetch_by_pip(wanted: Download, folder: Path, progress: Progress) -> Path:
         raise Unavailable("there is no pip beside this Python")
     progress.notes(f"pip downloads {wanted.requirement} ({wanted.size / 1e6:,.0f} MB)")
     with tempfile.TemporaryDirectory(prefix=".pip-", dir=folder) as scratch:
-        listed, place = Path(scratch, "requirements.txt"), Path(scratch, "wheels")
+        own = Path(scratch).absolute()
+        listed, place = own / "requirements.txt", own / "wheels"
         listed.write_text(f"{wanted.requirement} --hash=sha256:{wanted.sha256}\n", encoding="utf-8")
         done = subprocess.run(
             [sys.executable, *COMMAND, "--requirement", str(listed), "--dest", str(place)],
@@ -37,6 +39,7 @@ def fetch_by_pip(wanted: Download, folder: Path, progress: Progress) -> Path:
             text=True,
             errors="replace",
             check=False,
+            cwd=own,
         )
         fetched = place / wanted.name
         if done.returncode or not is_published(fetched, wanted):
