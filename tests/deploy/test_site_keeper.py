@@ -183,6 +183,28 @@ def test_where_tasks_cannot_be_taken_flower_does_it_by_itself(
     assert then == ALONE
 
 
+def test_where_the_supernode_does_not_know_the_option_either(
+    marked: Marked, fake: Callable[[str], dict[str, str]]
+) -> None:
+    assert Site(marked, **fake("sys.exit(2)")).ended() == (0, ALONE)
+    code, said = Site(marked, **fake("sys.exit(1)")).ended()  # any other end is its own matter
+    assert (code, said) == (1, "")
+
+
+def test_where_the_apps_process_does_not_last_either(
+    marked: Marked, tmp_path: Path, fake: Callable[[str], dict[str, str]]
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import os, sys\nif any({APP!r} in each for each in sys.orig_argv):\n    os._exit(7)\n"
+    )
+    path = os.pathsep.join([str(tmp_path), marked.environment["PYTHONPATH"]])
+    code, said = Site(marked, PYTHONPATH=path, **fake(NO_TASKS)).ended()
+    assert code == 0
+    ended = "feddiv: the app's process ended with exit code 7"
+    again = f"{ended} and is started again\n"
+    assert said == again * 4 + f"{ended}, as 5 in a row did soon\n" + ALONE
+
+
 def test_a_pause_that_is_none_is_refused_before_anything_starts(marked: Marked) -> None:
     code, said = Site(marked, **{POLL: "nan"}).ended()
     assert code == 2

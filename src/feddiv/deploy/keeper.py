@@ -58,7 +58,12 @@ class Keeper:
                 _send(process, signal.SIGKILL if late else signal.SIGTERM)
             told |= others
             time.sleep(_TICK / 2)
-        self._reap()  # the command may have ended since it was last looked for
+        # The command may have ended since it was last looked for, and one with threads counts as
+        # dead a little before it can be taken leave of.
+        self._reap()
+        while self.code is None and time.monotonic() < deadline + GRACE:
+            time.sleep(_TICK / 2)
+            self._reap()
         return 128 + signal.SIGKILL if self.code is None else self.code
 
     def wait(self) -> bool:

@@ -19,6 +19,8 @@ _HERE = "127.0.0.1"
 _TICK = 0.2
 # Seconds before the app's process is started again: twice as long each time, until one has lasted.
 _SOONEST, _LATEST, _LASTED = 0.5, 60.0, 60.0
+_TRIES = 5  # that many in a row that did not last, and Flower does it by itself
+_USAGE = 2  # exit code of a SuperNode that does not know an option
 
 # Options of Flower's that do not go with an app that is kept loaded: its process speaks to the
 # SuperNode on this machine without TLS, and has its packages already.
@@ -48,7 +50,7 @@ class SiteKeeper(Keeper):
         # which has seen to it.
         self._app = [sys.executable, "-P", "-c", _APP, f"{_HERE}:{port}", str(os.getpid())]
         self._running: subprocess.Popen[bytes] | None = None
-        self._pause, self._due = _SOONEST, 0.0
+        self._pause, self._due, self._failed = _SOONEST, 0.0, 0
 
     def _begin(self) -> None:
         self._begun = time.monotonic()
@@ -70,13 +72,20 @@ class SiteKeeper(Keeper):
     def ended(self, process: int, code: int) -> None:
         """When it was the app's process, the next one is due soon."""
         super().ended(process, code)
+        if self._running is None and self.code == _USAGE:  # `--isolation process`, it may be
+            self.supported = False
         if self._running is None or process != self._running.pid or self._asked:
             return
         if code == UNSUPPORTED:
             self.supported = False
             return
         if time.monotonic() - self._begun > _LASTED:
-            self._pause = _SOONEST
+            self._pause, self._failed = _SOONEST, 0
+        self._failed += 1
+        if self._failed == _TRIES:
+            say(f"the app's process ended with exit code {code}, as {_TRIES} in a row did soon")
+            self.supported = False
+            return
         say(f"the app's process ended with exit code {code} and is started again")
         self._due = time.monotonic() + self._pause
         self._pause = min(2 * self._pause, _LATEST)
