@@ -6,8 +6,9 @@ import torch
 from torch import nn
 
 pytest.importorskip("onnxruntime", reason="needs feddiv[encoders]")
-onnx = pytest.importorskip("onnx", reason="needs the dev extra")
+pytest.importorskip("onnx", reason="needs the dev extra")
 
+import onnx
 from tests.encoders.colours import onnx_file
 
 from feddiv.core.errors import UserError
