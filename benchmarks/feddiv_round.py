@@ -2,8 +2,9 @@
 
     .venv/bin/python benchmarks/feddiv_round.py [PRESET] [KEY=VALUE]...
 
-Runs in one process with a stopwatch around the functions that do each part; times are exclusive
-(what the sampler spends in passes of the net counts as the sampler's). Only filtered rounds count.
+Runs in one process with a stopwatch around the functions that do each part; times are the
+processor's and exclusive (what the sampler spends in passes of the net counts as the sampler's).
+Only filtered rounds count.
 """
 
 import json
@@ -20,6 +21,7 @@ import feddiv
 import feddiv.federation.workspace as workspace
 import feddiv.methods.feddiv.feddiv as method
 import feddiv.methods.feddiv.filter as noise_filter
+import feddiv.methods.feddiv.second_opinion as second_opinion
 from feddiv.runs.start_and_resume import Watcher
 
 RESULTS = Path(__file__).parent / "results"
@@ -31,7 +33,7 @@ class Stopwatch:
     def __init__(self) -> None:
         self.seconds: Counter[str] = Counter()
         self._inside: list[str] = []
-        self._since = time.perf_counter()
+        self._since = time.process_time()
 
     def around(self, owner: Any, name: str, part: str) -> None:
         """Time every call of an attribute as `part`."""
@@ -51,7 +53,7 @@ class Stopwatch:
         setattr(owner, name, timed)
 
     def _switch(self) -> None:
-        now = time.perf_counter()
+        now = time.process_time()
         self.seconds[self._inside[-1] if self._inside else "the rest"] += now - self._since
         self._since = now
 
@@ -84,6 +86,7 @@ def main() -> None:
     watch.around(method.Reselection, "__call__", "sampler")
     watch.around(noise_filter, "fit_mixture", "EM")
     watch.around(noise_filter, "own_weights", "EM")
+    watch.around(second_opinion, "_corrupted", "EM")
     watch.around(method.RunningMean, "add", "aggregation")
     watch.around(method.RunningMean, "mean", "aggregation")
     watch.around(workspace.Workspace, "evaluate", "evaluation")
@@ -104,7 +107,8 @@ def main() -> None:
         "seconds_per_round": seconds,
         "model_hash": run.summary["model_hash"],
     }
-    (RESULTS / "feddiv_round.json").write_text(json.dumps(kept, indent=2) + "\n")
+    name = "feddiv_round-mlp.json" if run.experiment.model.name == "mlp" else "feddiv_round.json"
+    (RESULTS / name).write_text(json.dumps(kept, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,11 @@
-"""Made-up feature vectors, as an encoder might give them: for measurements of speed."""
+"""Made-up feature vectors, as an encoder might give them: for measurements of speed.
 
+    .venv/bin/python benchmarks/made_up.py FILE.npz
+
+writes 50,000 to train with and 10,000 to test on.
+"""
+
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,3 +23,7 @@ def write_vectors(file: Path, train: int, test: int) -> None:
         noise = rng.standard_normal((count, FEATURES), dtype=np.float32)
         arrays |= {f"x{suffix}": noise + np.float32(0.1) * centres[labels], f"y{suffix}": labels}
     np.savez(file, **arrays)
+
+
+if __name__ == "__main__":
+    write_vectors(Path(sys.argv[1]), train=50_000, test=10_000)

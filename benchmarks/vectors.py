@@ -67,6 +67,7 @@ def measured(method: str, data: Path, rounds: int, workers: int) -> dict[str, An
         "train.epochs": 5,
         "train.batch": 10,
         "method.name": method,
+        "against": [],
     }
     clock, started = Clock(), time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:

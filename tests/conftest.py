@@ -1,5 +1,6 @@
 """A data set and a draw small enough to follow by hand."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,17 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
     lost = report.skipped and "unable to import module" in str(report.longrepr)
     if lost and report.nodeid.startswith("tests/"):
         raise pytest.UsageError(f"{report.nodeid}: cannot be imported")
+
+
+@pytest.fixture
+def terminal() -> Iterator[None]:
+    """A hang-up means what it does at a terminal, also where the tests run under `nohup`."""
+    if not hasattr(signal, "SIGHUP"):
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture

@@ -32,14 +32,18 @@ def test_own_images_become_a_model_and_a_list_of_doubtful_labels(tmp_path: Path)
     truth = load_digits().target
     files = [file.relative_to(tmp_path) for file in tmp_path.glob("photos/train/*/*/*.png")]
     wrong = {file for file in files if str(truth[int(file.stem[5:])]) != file.parent.name}
-    with (tmp_path / "doubtful.csv").open(newline="") as lines:
-        rows = list(csv.DictReader(lines))
-    doubted = {Path(row["file"]) for row in rows}
-    assert len(doubted) == len(rows)
-    assert all(Path(row["file"]).parts[2:4] == (row["client"], row["given_label"]) for row in rows)
+    rows = []
+    for file in folder.glob("clients/*/labels.csv"):
+        with file.open(newline="") as lines:
+            rows += csv.DictReader(lines)
+    assert len(rows) == 800
+    issues = [row for row in rows if row["is_label_issue"] == "True"]
+    doubted = {Path("photos") / row["sample"] for row in issues}
+    assert all(Path(row["sample"]).parts[2] == row["given_label"] for row in rows)
+    assert "west: " in "".join(part["text"] for part in shown["doubt"])
     assert 100 < len(wrong) < 250
     assert len(doubted & wrong) > 0.9 * max(len(doubted), len(wrong))
-    said = shown["judge"][0]["text"]
+    said = "".join(part["text"] for part in shown["judge"])  # a kernel may send a line in parts
     assert said == (
         f"{len(wrong)} of 800 labels are wrong, {len(doubted)} are doubted, "
         f"{len(doubted & wrong)} of these rightly\n"

@@ -1,8 +1,8 @@
 """Federated learning when labels can't be trusted.
 
 The verbs of the command line: `run` trains and compares, `resume` goes on
-after a stop, `report` makes a page of runs, `load` gives a trained model,
-`NoiseFilter` finds wrong labels from per-client scores alone.
+after a stop, `report` makes a page of runs, `load` gives a trained model, `audit` says which labels
+look wrong, `NoiseFilter` finds wrong labels from per-client scores alone.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,6 +14,7 @@ from feddiv.core.errors import Note, UserError
 from feddiv.core.given_files import at_home
 
 if TYPE_CHECKING:
+    from feddiv.audits.label_audit import LabelAudits
     from feddiv.config.experiment import Experiment
     from feddiv.config.reading import Overrides, Source, load_experiment
     from feddiv.data.sources.python import Clients, ClientSamples
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Experiment",
     "FilterOptions",
+    "LabelAudits",
     "NoiseFilter",
     "Note",
     "Run",
@@ -38,6 +40,7 @@ __all__ = [
     "UserError",
     "Watcher",
     "__version__",
+    "audit",
     "label_scores",
     "load",
     "load_experiment",
@@ -53,6 +56,7 @@ _HOMES = {
     "FilterOptions": "feddiv.methods.feddiv.filter",
     "NoiseFilter": "feddiv.methods.feddiv.filter",
     "label_scores": "feddiv.learning.score",
+    "LabelAudits": "feddiv.audits.label_audit",
     "Run": "feddiv.runs.run",
     "TrainedModel": "feddiv.runs.model",
     "Watcher": "feddiv.runs.start_and_resume",
@@ -105,6 +109,7 @@ def run(
         >>> run.summary["filter"]["f1"], run.column("test_accuracy")  # doctest: +SKIP
         >>> feddiv.load(run.folder).predict(images)  # doctest: +SKIP
     """
+    from feddiv.audits.runs import leave_lists
     from feddiv.config.own_data import load_with_clients, usual_preset, without_test
     from feddiv.config.reading import as_settings, load_experiment
     from feddiv.data.sources.python import brought
@@ -144,6 +149,7 @@ def run(
         brought=data,
         carrier=_carrier(_checked(workers)),
         notes=notes,
+        afterwards=leave_lists,
     )
     save_results(result)
     return result
@@ -168,6 +174,7 @@ def resume(
     config may name: importing is running code, and the folder may be somebody else's. What was
     named before in this session needs no second word. Notes are warnings, as for `run`.
     """
+    from feddiv.audits.runs import leave_lists
     from feddiv.config.reading import load_experiment
     from feddiv.core.import_path import named_in
     from feddiv.data.sources.python import brought
@@ -190,6 +197,7 @@ def resume(
         wanted=wanted,
         new_rounds=True,
         allow=allow,
+        afterwards=leave_lists,
     )
     if not is_drawn(result):
         save_results(result)
@@ -259,3 +267,56 @@ def load(
     from feddiv.runs.model import load_model
 
     return load_model(at_home(path), allow, encoder)
+
+
+def audit(
+    run: "str | Path | Run | None" = None,
+    *,
+    data: "str | Path | Sequence[str | Path] | None" = None,
+    model: "Any | None" = None,
+    probabilities: "Sequence[Any] | None" = None,
+    labels: "Sequence[Any] | None" = None,
+    samples: "Sequence[Any] | None" = None,
+    classes: "Sequence[str] | None" = None,
+    clients: "Clients | None" = None,
+    test: "ClientSamples | None" = None,
+    allow: Collection[str] = (),
+) -> "LabelAudits":
+    """Which labels look wrong, for each site by itself; nothing is written.
+
+    Of a `run` (its folder, or what `feddiv.run` gave): the labels of its clients. With `data`, one
+    path or several: labels that were not in it, judged by the run's model and filter. Data that
+    were brought along as `clients` have to be brought again.
+
+    Without a run, sites that have a classifier already exchange the filter alone: `model` is a
+    folder or file for `feddiv.load` with `data`, or any torch net with `samples`, for each site an
+    array of what the net eats, and `labels`; or they give `probabilities`, for each site an array
+    [n, C], and `labels` [n], class numbers or names from `classes`.
+
+    What comes back has an entry for each site: its `table`, `is_label_issue`, `ranking` (the
+    worst first) and `estimate` (share of wrong labels, from `low` to `high`). `audits.table` is all
+    of it, as a data frame where pandas is installed.
+
+    Examples:
+        >>> import feddiv, numpy as np
+        >>> sure, unsure = [0.98, 0.02], [0.02, 0.98]
+        >>> site = np.array([sure] * 30 + [unsure] * 30)
+        >>> given = np.array([0] * 27 + [1] * 33)  # three of them wrong
+        >>> audits = feddiv.audit(probabilities=[site, site], labels=[given, given])
+        >>> audits[0].is_label_issue.sum(), sorted(audits[0].ranking[:3].tolist())
+        (np.int64(3), [27, 28, 29])
+    """
+    from feddiv.audits.verb import audits
+
+    return audits(
+        run if run is None or isinstance(run, str | Path) else run.folder,
+        data=data,
+        model=model,
+        probabilities=probabilities,
+        labels=labels,
+        samples=samples,
+        classes=classes,
+        clients=clients,
+        test=test,
+        allow=allow,
+    )

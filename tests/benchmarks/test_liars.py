@@ -1,6 +1,8 @@
 """Liars of the attack benchmark say what the attack wants; everybody else says the truth."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,14 @@ from lies import ATTACKS, times
 
 from feddiv.config.reading import load_experiment
 from feddiv.core.randomness import Streams
-from feddiv.federation.federation import Absence
+from feddiv.federation.federation import Absence, Federation
 from feddiv.federation.in_process import InProcess
 from feddiv.learning.average import copied
 from feddiv.methods.contract import Exchange, Moment, Reply
 from feddiv.runs.prepare import Prepared, prepare
+from feddiv.runs.run import Run
+from feddiv.runs.run_folder import RunFolder
+from feddiv.runs.start_and_resume import Watcher, run_experiment
 
 TINY = {"data.images": 60, "clients.count": 3, "train.epochs": 1, "clients.fraction": 1.0}
 LIAR = frozenset({1})
@@ -139,6 +144,31 @@ def test_liars_are_drawn_by_the_seed_and_few_are_among_many() -> None:
     assert many == chosen_liars(10, 0.3, 3)
     assert len({chosen_liars(10, 0.3, seed) for seed in range(8)}) > 1
     assert chosen_liars(10, 0.0, 3) == frozenset()
+
+
+@pytest.mark.slow
+def test_an_update_that_is_turned_round_is_left_out_of_a_run(tmp_path: Path) -> None:
+    settings = {
+        **{"data.images": 300, "clients.count": 5, "clients.fraction": 1.0, "train.epochs": 2},
+        **{"method.name": "fedavg", "rounds": 3, "against": [], "checkpoint.seconds": 0},
+        "robust.weights": "aligned",
+    }
+
+    def run(lie: bool, name: str) -> Run:
+        def carrier(prepared: Prepared, folder: RunFolder) -> Federation:
+            federation = LyingInProcess(prepared.workspace, folder.path / "checkpoint" / "nets")
+            federation.lie(ATTACKS["update × −1" if lie else "none"], LIAR)
+            return federation
+
+        experiment = load_experiment("quickstart", settings)
+        return run_experiment(experiment, RunFolder(tmp_path / name), Watcher(), carrier=carrier)
+
+    lied = run(True, "lied")
+    lines = [json.loads(line) for line in (lied.folder / "clients.jsonl").read_text().splitlines()]
+    left_out = [(line["turn"], line["client"]) for line in lines if "left_out" in line]
+    assert left_out == [(1, 1), (2, 1), (3, 1)]
+    honest = run(False, "honest")
+    assert "left_out" not in (honest.folder / "clients.jsonl").read_text()
 
 
 def _net(reply: Reply) -> Any:

@@ -20,7 +20,7 @@ def test_run_writes_a_folder_and_names_it(command, tiny, tmp_path):
     assert re.fullmatch(r"quickstart-feddiv-seed0-\d{8}-\d{6}", folder.name)
     wanted = {"config.toml", "environment.json", "draw.npz", "rounds.jsonl", "clients.jsonl"}
     wanted |= {"model.safetensors", "best.safetensors", "summary.json", "assessment.npz"}
-    assert wanted | {"picture.png", "report.html", "against", "checkpoint"} == {
+    assert wanted | {"picture.png", "report.html", "against", "checkpoint", "clients"} == {
         path.name for path in folder.iterdir()
     }
     assert str(folder.relative_to(tmp_path) / "picture.png") in outcome.out

@@ -7,6 +7,8 @@ import pytest
 
 from feddiv.core.interrupts import SIGNALS, Stopped, allowed, handled
 
+pytestmark = pytest.mark.usefixtures("terminal")
+
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_waits_for_the_next_place_where_it_may(number: int) -> None:
@@ -86,3 +88,11 @@ def test_other_threads_leave_signals_alone() -> None:
 
 def test_it_is_a_keyboard_interrupt_to_those_who_know_nothing_of_it() -> None:
     assert issubclass(Stopped, KeyboardInterrupt)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no terminals that hang up")
+def test_under_nohup_a_closed_terminal_stops_nothing() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with handled(), allowed():
+        signal.raise_signal(signal.SIGHUP)
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN

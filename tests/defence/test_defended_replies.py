@@ -74,13 +74,12 @@ def merged(
     )
     mean, total = RunningMean(), np.zeros(2)
     for each in defended:
-        assert each.weights is not None
-        mean.add(each.weights, each.samples)
+        if each.weights is not None:
+            mean.add(each.weights, each.samples)
         total += each.payload["counts"]
     assert defended.missing == [9]
     found = mean.mean()
-    assert found is not None
-    return found["net"]["weight"].tolist(), total.tolist()
+    return [] if found is None else found["net"]["weight"].tolist(), total.tolist()
 
 
 SIZES = dict.fromkeys(range(4), 10)
@@ -112,6 +111,12 @@ def test_an_update_that_is_turned_round_does_not_count() -> None:
         reply(2, [-3, -3], [4, 6], 5),
     ]
     assert merged(uneven, weights="aligned")[0] == pytest.approx([1, 3])
+
+
+def test_where_only_liars_answer_no_model_counts() -> None:
+    known = Directions().met(range(6), np.outer([1, 1, 1, 1, -1, -1], [1, 1, 1, 1, -1, -1]) * 0.5)
+    liars = [reply(k, [-3, -4], [4, 6], 10) for k in (4, 5)]
+    assert merged(liars, weights="aligned", directions=known) == ([], [8, 12])
 
 
 def test_of_two_models_nobody_can_say_which_is_turned_round() -> None:

@@ -142,7 +142,7 @@ def test_three_sites_train_together_and_nothing_is_left(tmp_path, marked):
     assert accuracy is not None
     assert float(accuracy[1]) > 50  # a guess has 10
     for name in HABITS:
-        audit = tmp_path / "shown" / "deployment" / "sites" / name / "site" / "audit.csv"
+        audit = tmp_path / "shown" / "deployment" / "sites" / name / "site" / "labels.csv"
         assert str(audit) in out
         with audit.open(newline="") as opened:
             rows = list(csv.DictReader(opened))

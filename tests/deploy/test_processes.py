@@ -12,8 +12,22 @@ import pytest
 from feddiv.deploy.keeper import GRACE
 from feddiv.deploy.processes import Failed, Processes
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="processes of POSIX")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.usefixtures("terminal"),
+    pytest.mark.skipif(os.name != "posix", reason="processes of POSIX"),
+]
 
+# The first thread ends before the process, as it may at an end of any kind: it is a zombie for now.
+LEADERLESS = """
+import ctypes, os, pathlib, sys, threading, time
+def last():
+    time.sleep(1)
+    os._exit(3)
+threading.Thread(target=last).start()
+pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
+ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)  # exit(2)
+"""
 SLEEP = "import time; time.sleep(600)"
 # A helper as Flower starts them: in a session of its own. It notes its number and won't be asked.
 STUBBORN = """
@@ -174,3 +188,17 @@ def test_a_command_dies_with_its_keeper(processes, tmp_path):
 def _zombie(process: int) -> bool:
     """Dead, and left to whoever adopts orphans on this machine."""
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.uname().machine not in ("x86_64", "aarch64"),
+    reason="a call of the kernel by its number",
+)
+def test_the_exit_code_of_a_command_that_is_just_ending_is_waited_for(processes, tmp_path):
+    note = tmp_path / "number"
+    with processes:
+        one = processes.start("one", python(LEADERLESS, note))
+        process = number(note)
+        while not _zombie(process):
+            time.sleep(0.01)
+    assert one.code == 3

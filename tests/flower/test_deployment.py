@@ -137,7 +137,7 @@ def test_feddiv_gives_the_bits_of_the_local_engine(network: Network, tmp_path: P
     run = network.run("feddiv")
     assert run.summary["model_hash"] == expected(tmp_path / "local")
     for site in SITES:
-        assert (network.deployment.site(site) / "site" / "audit.csv").is_file()
+        assert (network.deployment.site(site) / "site" / "labels.csv").is_file()
     # The node's installed package ran, not a copy in the app's bundle.
     home = str(Path(feddiv.__file__).parent)
     for log in (network.nodes[0].log, network.nodes[1].log):

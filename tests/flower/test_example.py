@@ -80,7 +80,7 @@ def test_fedavg_becomes_feddiv_which_is_better_on_wrong_labels(
     context = Context(1, 0, {"partition-id": 1}, RecordDict(), {})
     given = task.data(context).tensors[1]
     truth = task.y[torch.arange(301, len(task.x), 3)]
-    with (tmp_path / "digits-sites" / "1" / "audit.csv").open() as file:
+    with (tmp_path / "digits-sites" / "1" / "labels.csv").open() as file:
         audit = list(csv.DictReader(file))
     flagged = {int(line["sample"]) for line in audit if line["is_label_issue"] == "True"}
     wrong = {int(row) for row in torch.nonzero(given != truth).flatten()}
@@ -117,4 +117,4 @@ def test_runs_on_the_simulation_engine(
 
     simulated, local = (result.arrays.to_torch_state_dict() for result in mine)
     assert all(torch.equal(simulated[key], local[key]) for key in local)
-    assert (tmp_path / "digits-sites" / "2" / "audit.csv").is_file()
+    assert (tmp_path / "digits-sites" / "2" / "labels.csv").is_file()

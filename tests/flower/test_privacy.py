@@ -33,7 +33,7 @@ def test_sites_have_the_same_bits_as_this_machine(tmp_path: Path) -> None:
     assert there.summary["privacy"] == here.summary["privacy"]
     # Counts of flagged labels would tell how noisy each site is: none are sent.
     assert there.summary["flagged"] is None
-    assert (tmp_path / "flower" / "sites" / "0" / "audit.csv").is_file()
+    assert (tmp_path / "flower" / "sites" / "0" / "labels.csv").is_file()
     kinds = [kind for _, kind in grid.log if kind not in ("hello", "assess", "warmup")]
     # Of each exchange four messages to each of three sites.
     steps = ["privacy keys", "privacy letters", "bias", "privacy shares"]

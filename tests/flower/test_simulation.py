@@ -72,7 +72,7 @@ def test_same_bits_as_on_this_machine(method: str, tmp_path: Path) -> None:
     there = feddiv.resume(tmp_path / "flower")  # it is finished: read, not repeated
     for key in ("model_hash", "draw", "bytes_up", "bytes_down", "last_test_accuracy", "flagged"):
         assert there.summary[key] == here.summary[key], key
-    assert len(list((tmp_path / "flower" / "sites").glob("*/audit.csv"))) == 3
+    assert len(list((tmp_path / "flower" / "sites").glob("*/labels.csv"))) == 3
     assert not list((tmp_path / "flower" / "sites").glob(".stop*"))
     lines = errors.splitlines()
     called = method.rpartition(":")[2]

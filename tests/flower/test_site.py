@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 
 def audit(folder, name):
-    with (folder / name / "state" / "audit.csv").open(newline="") as file:
+    with (folder / name / "state" / "labels.csv").open(newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -41,11 +41,19 @@ def test_sites_train_together_and_each_gets_its_audit(deployment):
         "predicted_label",
         "label_quality",
         "is_label_issue",
+        "confidence",
+        "action",
     }
+    qualities = [float(row["label_quality"]) for row in table]
+    issues = [row["is_label_issue"] == "True" for row in table]
+    assert qualities == sorted(qualities)  # the worst first
+    assert issues == sorted(issues, reverse=True)
+    assert sum(issues) == pytest.approx(60 - sum(qualities), abs=1)  # as many as look wrong
+    page = (deployment / "a" / "state" / "labels.html").read_text()
+    assert "Labels of this site" in page
     for row in table:
         assert (deployment / "a" / "images" / row["sample"]).is_file()
         assert row["sample"].startswith(row["given_label"])
-        assert (row["is_label_issue"] == "True") == (float(row["label_quality"]) < 0.5)
     assert {row["given_label"] for row in audit(deployment, "b")} == set(CLASSES[:3])
     assert {line["client"] for line in lines(deployment / "run" / "clients.jsonl")} == {0, 1}
 
@@ -423,9 +431,9 @@ def test_every_run_keeps_its_audit_and_the_newest_lies_on_top(deployment):
         grid, config = sites_grid(deployment, out=str(deployment / name))
         served(grid, config)
     state = deployment / "a" / "state"
-    kept = [file.read_text() for file in state.glob("runs/*/*/audit.csv")]
+    kept = [file.read_text() for file in state.glob("runs/*/*/labels.csv")]
     assert len(kept) == 2
-    assert (state / "audit.csv").read_text() in kept
+    assert (state / "labels.csv").read_text() in kept
 
 
 def test_sites_need_a_folder_for_the_run(deployment):
@@ -481,3 +489,16 @@ def test_what_a_server_names_does_nothing_to_a_sites_log(tmp_path, capsys):
     assert "\x1b" not in said
     assert len(said.splitlines()) == 1
     assert len(said) < 2100
+
+
+def test_sites_that_share_a_classifier_audit_without_training(deployment):
+    grid, config = sites_grid(deployment)
+    served(grid, config)
+    weights = deployment / "run" / "model.safetensors"
+    (deployment / "a" / "state" / "labels.csv").unlink()
+    wanted = f"method.name=feddiv-audit rounds=1 warmup.iterations=0 model.weights={weights}"
+    grid, config = sites_grid(deployment, out=str(deployment / "audit"), settings=wanted)
+    run = served(grid, config)
+    assert run.summary["bytes_up"] < 20_000  # a few hundred numbers a site, and held-out counts
+    assert len(audit(deployment, "a")) == 60
+    assert (deployment / "a" / "state" / "labels.html").is_file()

@@ -85,7 +85,7 @@ def test_start_trains_and_tells_by_round(method: str, tmp_path: Path) -> None:
     assert result.train_metrics_clientapp[turns]["bytes_up"] > 0
     assert list(result.evaluate_metrics_clientapp) == [turns]
     assert result.evaluate_metrics_clientapp[turns]["held_out_accuracy"] > 0.25
-    assert (tmp_path / "2" / "audit.csv").is_file()
+    assert (tmp_path / "2" / "labels.csv").is_file()
 
 
 def test_a_method_of_the_apps_own_runs_where_its_clients_have_it(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_nodes_with_keys_keep_their_partitions_and_are_numbered_by_the_server(
     assert result.train_metrics_clientapp[2]["visits"] == 3
     visited = {line["client"] for line in lines(tmp_path / "run" / "clients.jsonl")}
     assert visited == {0, 1, 2}
-    assert sorted(path.parent.name for path in tmp_path.glob("*/audit.csv")) == [
+    assert sorted(path.parent.name for path in tmp_path.glob("*/labels.csv")) == [
         "0",
         "1",
         f"{10**12}",
@@ -232,7 +232,7 @@ def test_one_round_of_fedavg_is_that_of_plain_sgd(tmp_path: Path) -> None:
         grid_of(tmp_path / "sites", count=1), initial(), 1
     )
 
-    sites = list((tmp_path / "sites" / "0").glob("audit.csv"))
+    sites = list((tmp_path / "sites" / "0").glob("labels.csv"))
     rows = [int(line.split(",")[0]) for line in sites[0].read_text().splitlines()[1:]]
     assert len(rows) == 30
     rows = rows[:24]  # those that are kept out of training come last
@@ -274,7 +274,7 @@ def test_a_transform_changes_training_only_and_draws_from_the_seed(tmp_path: Pat
     assert same(one, again)
     # A transform that would spoil every prediction leaves the audit's view alone.
     trained("d", train_transform=lambda sample: sample * 0)
-    assert (tmp_path / "d" / "0" / "audit.csv").is_file()
+    assert (tmp_path / "d" / "0" / "labels.csv").is_file()
 
 
 class Passing(IterableDataset[Any]):

@@ -61,7 +61,7 @@ def grid_of(deployment, encoders):
 def test_sites_encode_their_own_texts(deployment):
     run = served(*grid_of(deployment, ("a", "b")))
     assert run.summary["last_held_out_accuracy"] == 1.0
-    with (deployment / "b" / "state" / "audit.csv").open(newline="") as file:
+    with (deployment / "b" / "state" / "labels.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 30
     assert {row["sample"] for row in rows} >= {"low/0.txt", "high/14.txt"}

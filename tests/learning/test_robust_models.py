@@ -80,3 +80,11 @@ def test_directions_of_updates_leave_out_what_layers_count_of_their_inputs() -> 
     half = np.sqrt(0.5)
     assert found[0].tolist() == pytest.approx([1, -1, half, 0])
     assert found[3].tolist() == [0, 0, 0, 0]
+
+
+def test_directions_go_by_the_names_of_entries_not_by_their_order() -> None:
+    sent: Weights = {"net": {"a": torch.zeros(2), "b": torch.ones(3)}, "more": {"c": torch.ones(1)}}
+    there: Weights = {"net": {"b": torch.full((3,), 2.0), "a": torch.zeros(2)}}
+    back: Weights = {"net": {"a": torch.zeros(2), "b": torch.zeros(3)}}
+    found = update_cosines([there, back], [sent, sent])
+    assert found == pytest.approx(np.array([[1.0, -1.0], [-1.0, 1.0]]))

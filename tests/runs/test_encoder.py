@@ -189,3 +189,15 @@ def test_noise_may_look_at_the_features(tmp_path: Path) -> None:
     run = feddiv.run("quickstart", settings, out=tmp_path / "run", workers=0)
     draw = np.load(run.folder / "draw.npz")
     assert 0.2 < (draw["given"] != draw["truth"]).mean() < 0.9
+
+
+def test_features_are_standardised_by_sums_of_the_clients(tmp_path: Path) -> None:
+    """The sums are of the vectors as they are stored, and of each sample's first view."""
+    found = {}
+    for standardise in ("source", "clients"):
+        changes = {**TINY, "data.standardise": standardise, "data.encoder_views": 2}
+        run = feddiv.run("quickstart", changes, out=tmp_path / standardise, workers=2)
+        found[standardise] = feddiv.load(run.folder, allow=[COLOURS]).card
+    source, clients = found["source"], found["clients"]
+    np.testing.assert_allclose(clients.mean, source.mean, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(clients.std, source.std, rtol=1e-3)

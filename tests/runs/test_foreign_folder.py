@@ -221,6 +221,14 @@ def no_filter(content: dict[str, Any], tensors: dict[str, torch.Tensor]) -> None
             value.fill_(float("nan"))
 
 
+def directed(clients: list[int], cosines: list[list[float]]) -> Change:
+    def change(content: dict[str, Any], tensors: dict[str, torch.Tensor]) -> None:
+        tensors["directions/clients"] = torch.tensor(clients)
+        tensors["directions/cosines"] = torch.tensor(cosines, dtype=torch.float64)
+
+    return change
+
+
 def break_memories(content: dict[str, Any], tensors: dict[str, torch.Tensor]) -> None:
     tensors["clients/arena"][8:40] = 7
 
@@ -299,6 +307,19 @@ FORGED: dict[str, tuple[Change, str]] = {
         "says 'long' for clients that are not asked",
     ),
     "directions that are none": (say(directions=5), "has directions of updates that are none"),
+    "directions of nobody": (
+        directed([0, 99], [[1.0, 0.1], [0.1, 1.0]]),
+        "of updates of client 99, and there is none",
+    ),
+    "directions of one twice": (
+        directed([0, 0], [[1.0, 0.1], [0.1, 1.0]]),
+        "of other clients than it names",
+    ),
+    "directions of others": (directed([0, 1], [[1.0]]), "of other clients than it names"),
+    "more than the same direction": (
+        directed([0, 1], [[1.0, 1.5], [1.5, 1.0]]),
+        "with a cosine above 1",
+    ),
     "a filter that is no number": (no_filter, "has a state whose .* is not a number"),
     "another shape": (reshape, "has a model 'net' of another net"),
     "another type": (retype, "has a model 'net' of another net"),

@@ -232,8 +232,7 @@ def test_what_it_is_not_for(vectors: Path, tmp_path: Path) -> None:
 
     said = refused("quickstart", {"data.standardise": "clients"})
     assert said == (
-        "data.standardise=clients: is for feature vectors of tables, arrays and sites, and a "
-        "sample here has shape (1, 8, 8)"
+        "data.standardise=clients: is for feature vectors, and a sample here has shape (1, 8, 8)"
     )
     for private in ("sum_only", "dp"):
         said = refused(None, settings(vectors, privacy__filter=private))

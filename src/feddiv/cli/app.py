@@ -301,3 +301,65 @@ def predict(
         )
     loaded = feddiv.load(model, allow=allow or (), encoder=encoder)
     write_predictions(loaded, paths, out, _say)
+
+
+@app.command(
+    epilog=examples(
+        "feddiv audit runs/first",
+        "feddiv audit runs/first --data new-photos",
+        "feddiv audit --model runs/first --data north --data south",
+        "feddiv audit --probabilities north.npz --probabilities south.csv",
+    )
+)
+def audit(
+    run: Annotated[
+        Path | None,
+        typer.Argument(metavar="[DIR]", help="The folder of a run.", show_default=False),
+    ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Labels that were not in the run: class folders, a table or an .npz file; may be "
+            "given more than once, each is a site.",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            help="Without training: a run's folder or a .safetensors file whose model judges "
+            "--data; the sites exchange a filter alone.",
+            show_default=False,
+        ),
+    ] = None,
+    probabilities: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Without training: probabilities and labels in an .npz file or a table; may be "
+            "given more than once, each is a site.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where audits of no run go, a folder for each site; without it, audit/.",
+            show_default=False,
+        ),
+    ] = None,
+    allow: Allow = None,
+) -> None:
+    """List the labels that look wrong, the worst first, with a page for each site."""
+    from feddiv.cli.audit import audit_labels
+
+    here = [None if path is None else at_home(path) for path in (run, model, out)]
+    audit_labels(
+        here[0],
+        here[1],
+        [at_home(path) for path in data or ()],
+        [at_home(path) for path in probabilities or ()],
+        here[2],
+        allow or (),
+    )

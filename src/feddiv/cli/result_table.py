@@ -7,6 +7,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from feddiv.audits.labels_file import LABELS
+from feddiv.audits.overview import audits_in_short
+from feddiv.audits.runs import CLIENTS
+from feddiv.cli.audit_table import print_sites
 from feddiv.runs.curve import LAST, after_warmup, rise
 from feddiv.runs.extension import can_go_on
 from feddiv.runs.results import Results, titled
@@ -27,15 +31,30 @@ def print_summary(run: Run) -> None:
     for place, (name, *cells) in enumerate(results.rows):
         table.add_row(Text(name, style="" if place else "bold"), *cells)
     console.print(table)
+    for line in results.notes:
+        console.print(line, soft_wrap=True, markup=False)
+    audits = audits_in_short(run)
+    if audits:
+        print_sites(console, audits)
     for line in (
-        *results.notes,
         *_rising(run),
         f"Written to {run.folder}",
         f"Report     {run.folder / REPORT}",
         f"Picture    {run.folder / PICTURE}",
         f"Model      {run.folder / 'model.safetensors'}",
+        *_lists(run),
     ):
         console.print(line, soft_wrap=True, markup=False)
+
+
+def _lists(run: Run) -> list[str]:
+    """Where the clients' lists are, and how to have pages of them."""
+    if not (run.folder / CLIENTS).is_dir():
+        return []
+    return [
+        f"Labels     {run.folder / CLIENTS / '*' / LABELS}",
+        f"           as pages: feddiv audit {quote(str(run.folder))}",
+    ]
 
 
 def _rising(run: Run) -> list[str]:

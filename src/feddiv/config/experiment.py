@@ -215,7 +215,7 @@ def validated(
             "models of single clients, and would get their aggregate; allowed: mean, clip"
         )
     warmup = getattr(experiment.method, "warmup", None)
-    if experiment.robust.holds_models and getattr(warmup, "mode", None) == "hand_over":
+    if experiment.robust.replaces_models and getattr(warmup, "mode", None) == "hand_over":
         note(
             f"robust.weights={experiment.robust.weights}: in a hand-over there is nothing to "
             "compare a client's model with; method.warmup.mode=average warms up by averages"

@@ -54,6 +54,11 @@ class _Gate:
 _gate = _Gate()
 
 
+def _wanted(number: int) -> bool:
+    """Not a hang-up that `nohup` had ignored: the process is to outlive its terminal."""
+    return number != getattr(signal, "SIGHUP", None) or signal.getsignal(number) != signal.SIG_IGN
+
+
 @contextmanager
 def handled() -> Iterator[None]:
     """Take over these signals inside the block; elsewhere than in the main thread do nothing.
@@ -63,7 +68,7 @@ def handled() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, _gate.receive) for number in SIGNALS}
+    before = {number: signal.signal(number, _gate.receive) for number in SIGNALS if _wanted(number)}
     was_open = _gate.open  # a block inside a block
     _gate.reset()
     try:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 
 from feddiv.data.encoding.material import Originals
+from feddiv.data.sample_names import SampleNames
 from feddiv.data.scaling import Scaling
 from feddiv.data.transform import AsTheyAre, Augment, Transform
 from feddiv.encoders.choice import EncoderChoice
@@ -80,6 +81,7 @@ class Dataset:
     Where samples are what a net eats already, float32 of any shape, `own` is how they are seen.
     `split_here` says that the test samples were held out by us, not given as such. `columns` names
     those of a table that samples are made of, in order: features, or one of paths of images.
+    `names` are what the owner calls the training samples; None where their numbers say it.
     Where samples are feature vectors that an encoder made, `encoder` is which, everything about it
     filled in, `image_shape` the (height, width, channels) of the images that it was given, and
     `originals` are these samples themselves, read when somebody asks; None where they are mixed
@@ -103,6 +105,7 @@ class Dataset:
     own: AsTheyAre | None = None
     split_here: bool = False
     columns: tuple[str, ...] = ()
+    names: SampleNames | None = None
     encoder: EncoderChoice | None = None
     image_shape: tuple[int, int, int] | None = None
     originals: Originals | None = None
@@ -133,6 +136,10 @@ class Dataset:
             return self.own
         return Transform(self.mean, self.std, self.augment, self.window)
 
+    def name_of(self, row: int) -> str:
+        """What the owner calls a training sample: its file, or its row."""
+        return str(int(self.origin[row])) if self.names is None else self.names.name(row)
+
     def held_by(self, clients: tuple[str, ...], holder: torch.Tensor) -> Dataset:
         """The same data, saying which client each training sample belongs to."""
         return replace(self, clients=clients, holder=holder)
@@ -154,6 +161,7 @@ class Dataset:
             truth=None if self.truth is None else self.truth[rows],
             holder=None if self.holder is None else self.holder[rows],
             rows=self.origin[rows],
+            names=None if self.names is None else self.names.chosen(rows.cpu().numpy()),
             originals=None if self.originals is None else self.originals.chosen(rows.numpy()),
         )
 

@@ -18,7 +18,7 @@ from feddiv.defence.directions import Directions
 from feddiv.defence.pooled import RobustTotals
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.update_norm import update_norm
-from feddiv.learning.average import RunningMean, copied
+from feddiv.learning.average import copied
 from feddiv.learning.robust import capped_sizes
 from feddiv.learning.robust_models import clipped, robust_aggregate, update_cosines
 from feddiv.methods.contract import Exchange, Kind, Replies, Reply
@@ -90,18 +90,17 @@ class DefendedReplies:
         models = {r.client: r.weights for r in replies if r.weights is not None}
         if robust.weights == "clip" or not models or len(self.exchange.clients) == 1:
             return replies
-        sizes = [r.samples for r in replies if r.weights is not None]
-        weights = capped_sizes(np.array(sizes, np.float64))
         if robust.weights == "aligned":
             return self._aligned(replies, models)
+        sizes = [r.samples for r in replies if r.weights is not None]
+        weights = capped_sizes(np.array(sizes, np.float64))
         aggregate = robust_aggregate(robust.weights, list(models.values()), weights, robust.trim)
         return [r if r.weights is None else replace(r, weights=aggregate) for r in replies]
 
     def _aligned(self, replies: list[Reply], models: Mapping[int, Weights]) -> list[Reply]:
-        """The replies, whose model points against the others' with the mean of those for its own.
+        """The replies, without the model where that points against the others'.
 
-        So the method weighs the models by its own rule, and who is left out moves that mean
-        nowhere.
+        So the method weighs the models by its own rule; what else a reply says still counts.
         """
         clients = list(models)
         sent = [self.exchange.to(client).weights for client in clients]
@@ -110,16 +109,8 @@ class DefendedReplies:
         if len(self.directions.clients) < FEWEST:
             return replies  # of two nobody can say which is turned round
         found = self.directions.agreements(self.sizes, self.defence)
-        inside = [client for client in clients if found[client] >= 0]
-        if not inside or len(inside) == len(clients):
-            return replies
         self.opposed = {client: found[client] for client in clients if found[client] < 0}
-        mean = RunningMean()
-        for client in inside:
-            mean.add(models[client], self.defence.size(self.sizes[client]))
-        others = mean.mean()
-        assert others is not None
-        return [replace(r, weights=others) if r.client in self.opposed else r for r in replies]
+        return [replace(r, weights=None) if r.client in self.opposed else r for r in replies]
 
     def _clipped(self, reply: Reply) -> Reply:
         """The reply, its update at most so many times the usual norm."""

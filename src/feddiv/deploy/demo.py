@@ -23,6 +23,7 @@ from typing import Any
 
 import tomli_w
 
+from feddiv.audits.labels_file import LABELS
 from feddiv.core.errors import UserError
 from feddiv.deploy.demo_sites import DemoData, DemoSite, write_demo_data
 from feddiv.deploy.demo_stock import STOCKS, DemoKind
@@ -277,7 +278,7 @@ def _progress(record: dict[str, Any], rounds: int) -> str:
 
 
 def _audited(site: DemoSite, state: Path) -> Audited:
-    file = state / "audit.csv"
+    file = state / LABELS
     if not file.is_file():
         raise Failed(f"{site.name} wrote no label audit to {file}")
     with file.open(encoding="utf-8", newline="") as opened:

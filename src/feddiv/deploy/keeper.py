@@ -34,9 +34,10 @@ class Keeper:
         self._asked = False
         # A handler, not SIG_IGN: the command would inherit that.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, self._ask)
-        if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1)
+            # Under `nohup` a hang-up is ignored, and stays so, here and in the command.
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._ask)
+        adopt_orphans(True)
         self.code: int | None = None
         # Held on to, though only its number is used: when it is dropped it waits for the command
         # by itself, and takes the exit code of one that ended at once.
@@ -57,7 +58,12 @@ class Keeper:
                 _send(process, signal.SIGKILL if late else signal.SIGTERM)
             told |= others
             time.sleep(_TICK / 2)
-        self._reap()  # the command may have ended since it was last looked for
+        # The command may have ended since it was last looked for, and one with threads counts as
+        # dead a little before it can be taken leave of.
+        self._reap()
+        while self.code is None and time.monotonic() < deadline + GRACE:
+            time.sleep(_TICK / 2)
+            self._reap()
         return 128 + signal.SIGKILL if self.code is None else self.code
 
     def wait(self) -> bool:
@@ -96,6 +102,12 @@ def begin(command: Sequence[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_die_with_parent
     )
+
+
+def adopt_orphans(wanted: bool) -> None:
+    """Whether descendants that lose their parent become children of this process (on Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, int(wanted))
 
 
 def _die_with_parent() -> None:

@@ -10,7 +10,7 @@ from feddiv.core.arrays import Weights
 from feddiv.core.interrupts import allowed
 from feddiv.core.randomness import Streams
 from feddiv.federation.simulation import Simulation
-from feddiv.federation.visit import make_visit
+from feddiv.federation.visit import make_assessment, make_visit
 from feddiv.methods.contract import Assessment, Exchange, Message, Visit
 
 
@@ -33,7 +33,7 @@ class InProcess(Simulation):
     def assess(self, message: Message, rng: Streams) -> Iterator[tuple[int, Assessment]]:
         """Ask every client."""
         for id in self.facts.sizes:
-            memory = self.records.read(self.memories.get(id))
+            record = self.memories.get(id)
             with allowed():
-                opinion = self.workspace.method.assess(self.workspace.client(id), memory, message)
+                opinion = make_assessment(self.workspace, self.records, message, record, id)
             yield id, opinion

@@ -1,6 +1,7 @@
 """One visit to one client: the same in a simulation, in a worker process and at a real site."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from feddiv.core.errors import UserError, in_one_line
@@ -8,7 +9,7 @@ from feddiv.core.randomness import Streams
 from feddiv.federation.client_memory import MemoryRecords
 from feddiv.federation.private_visit import Own, Protection, is_step
 from feddiv.federation.workspace import Workspace
-from feddiv.methods.contract import Message, Reply, Visit
+from feddiv.methods.contract import Assessment, Message, Reply, Visit
 from feddiv.methods.feature_sums import KIND as SUMS
 from feddiv.methods.feature_sums import told_sums
 from feddiv.methods.held_out_counts import KIND, examined
@@ -47,6 +48,17 @@ def make_visit(
         return Visit(reply, b"", diary)  # its memory stays as it was: nothing to send back
     name = f"{rng.client:06d}-{rng.round:06d}-{rng.exchange:04d}"
     return Visit(reply, records.write(visit.memory, name, noise), diary)
+
+
+def make_assessment(
+    workspace: Workspace, records: MemoryRecords, message: Message, record: bytes | None, id: int
+) -> Assessment:
+    """A client's opinion of all its labels, also of those that it keeps out of training."""
+    client, memory, method = workspace.client(id), records.read(record), workspace.method
+    opinion = method.assess(client, memory, message)
+    if not len(client.held_out):
+        return opinion
+    return replace(opinion, held_out=method.assess_held_out(client, memory, message))
 
 
 def _check_diary(diary: object, method: str, kind: str) -> None:

@@ -18,7 +18,7 @@ from feddiv.core.randomness import Streams
 from feddiv.core.trees import pack, unpack
 from feddiv.federation.client_memory import MemoryRecords
 from feddiv.federation.shared_memory import Layout, SharedArea, room_for
-from feddiv.federation.visit import make_visit
+from feddiv.federation.visit import make_assessment, make_visit
 from feddiv.federation.workspace import Workspace
 from feddiv.learning.average import copied
 from feddiv.methods.contract import Assessment, Message, Reply
@@ -116,8 +116,9 @@ class Worker:
             return self._visited(message, record, task.rng, mailbox)
         if task.kind == "evaluate":
             return Answer(logits=self.workspace.evaluate(message.weights, *task.chunks)), b""
-        client, memory = self.workspace.client(task.rng.client), self.records.read(record)
-        return Answer(assessment=self.workspace.method.assess(client, memory, message)), b""
+        id = task.rng.client
+        opinion = make_assessment(self.workspace, self.records, message, record, id)
+        return Answer(assessment=opinion), b""
 
     def _visited(
         self, message: Message, record: bytes | None, rng: Streams, mailbox: SharedArea

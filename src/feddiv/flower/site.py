@@ -1,7 +1,5 @@
 """A site: answers the server's messages with its own data; its memory and its audit stay here."""
 
-import csv
-import io
 import re
 import sys
 import traceback
@@ -14,13 +12,14 @@ import torch
 from flwr.app import RecordDict
 from torch import nn
 
+from feddiv.audits.clients import client_audit
+from feddiv.audits.folder import write_audit
 from feddiv.config.experiment import Experiment, validated
 from feddiv.config.sections import MOST_CLIENTS
 from feddiv.core.errors import Diverged, UserError
-from feddiv.core.files import write_bytes, write_text
+from feddiv.core.files import write_bytes
 from feddiv.core.import_path import is_import_path
 from feddiv.core.randomness import Streams
-from feddiv.core.spreadsheets import cell
 from feddiv.core.terminal import LINE, shown
 from feddiv.data.classes import UnknownClass
 from feddiv.data.noise.own_noise import import_paths
@@ -28,7 +27,7 @@ from feddiv.encoders.registry import ENCODERS, OtherWeights, find_encoder
 from feddiv.federation.client_memory import MemoryRecords
 from feddiv.federation.private_visit import Protection
 from feddiv.federation.reply_check import Refused
-from feddiv.federation.visit import make_visit
+from feddiv.federation.visit import make_assessment, make_visit
 from feddiv.federation.workspace import Workspace
 from feddiv.flower.grid_federation import ASSESS, HELLO
 from feddiv.flower.records import (
@@ -50,9 +49,7 @@ from feddiv.presets import toml_tree
 TOKEN = re.compile(r"[0-9a-f]{8,64}")
 VERSION = re.compile(r"[0-9]{6}-[0-9]{4}-[0-9]{1,6}(?:-again)?")
 MEMORY = ".memory"
-AUDIT = "audit.csv"
-COLUMNS = ("sample", "given_label", "predicted_label", "label_quality", "is_label_issue")
-SUSPECT = 0.5  # p(clean) below which a label is an issue
+SUSPECT = 0.5  # p(clean) below which a label does not train
 
 
 @dataclass(frozen=True)
@@ -121,12 +118,9 @@ class Site:
         memory = SiteMemory(kept, workspace.method.Memory)
         record = memory.read(task.start)
         if task.kind == ASSESS:
-            client, remembered = workspace.client(loaded.client), memory.records.read(record)
-            opinions = [workspace.method.assess(client, remembered, message)]
-            if len(client.held_out):
-                opinions.append(workspace.method.assess_held_out(client, remembered, message))
+            opinion = make_assessment(workspace, memory.records, message, record, loaded.client)
             folders = (memory.folder, self.folder)  # the newest run's is the one to look at
-            audit = _audited(folders, loaded, opinions)
+            audit = _audited(folders, loaded, opinion, experiment.method.name)
             if experiment.privacy.filter != "none":  # counts tell how much of it is noise
                 audit = replace(audit, metrics={})
             return reply_records(address, audit)
@@ -282,36 +276,23 @@ def known(version: str) -> str:
     return version
 
 
-def _audited(folders: Collection[Path], loaded: Held, opinions: list[Assessment]) -> Reply:
+def _audited(folders: Collection[Path], loaded: Held, opinion: Assessment, method: str) -> Reply:
     """Write the label audit here; the reply holds counts only.
 
-    How many labels are truly wrong is counted in a trial only. The server chose the names of the
-    classes.
-
-    The opinions are of the samples that the client trains on, then of those it keeps out.
+    They are of the labels that the client trains on. How many are truly wrong is counted in a trial
+    only.
     """
-    draw, client, classes = loaded.draw, loaded.client, loaded.dataset.classes
-    parts = [draw.parts[client], *([] if draw.held_out is None else [draw.held_out[client]])]
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(COLUMNS)
-    for part, opinion in zip(parts, opinions, strict=False):
-        for row, sample in enumerate(part):
-            labels = classes[draw.given[sample]], classes[opinion.predicted[row]]
-            said = ("", "")
-            if opinion.p_clean is not None:
-                quality = opinion.p_clean[row]
-                said = (f"{quality:.6f}", str(bool(quality < SUSPECT)))
-            table.writerow([*map(cell, (loaded.name(int(sample)), *labels)), *said])
+    draw, client = loaded.draw, loaded.client
+    here = None if loaded.trial else "this site"
+    audit = client_audit(loaded.dataset, draw, client, opinion, method, site=here)
     for folder in folders:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / AUDIT, text.getvalue())
+        write_audit(folder, audit)
     metrics: dict[str, float] = {}
-    quality = opinions[0].p_clean
+    part, quality = draw.parts[client], opinion.p_clean
     if quality is not None:
         flagged = quality < SUSPECT
         metrics["flagged"] = float(flagged.sum())
         if loaded.trial and draw.truth is not None:
-            wrong = draw.given[parts[0]] != draw.truth[parts[0]]
+            wrong = draw.given[part] != draw.truth[part]
             metrics |= {"wrong": float(wrong.sum()), "caught": float((wrong & flagged).sum())}
-    return Reply(client, len(parts[0]), metrics=metrics)
+    return Reply(client, len(part), metrics=metrics)

@@ -11,26 +11,22 @@ from torch import Tensor
 from feddiv.config.experiment import Experiment, to_toml, validated
 from feddiv.core.errors import UserError
 from feddiv.core.randomness import Streams
-from feddiv.data import SOURCES, DataOptions, Dataset, DataWatcher, Draw, load_dataset
-from feddiv.data.classes import in_these_classes
+from feddiv.data import Dataset, Draw
 from feddiv.data.draw.held_out import FEWEST, with_held_out
-from feddiv.data.images.listing import ImageListing
+from feddiv.data.sources.own_files import load_own
 from feddiv.data.sources.python import as_they_are
 from feddiv.data.sources.sites import described
 from feddiv.presets import toml_tree
 from feddiv.runs.prepare import drawn
 
-SUFFIXES = {".csv": "table", ".parquet": "table", ".npz": "npz"}
-
 
 @dataclass(frozen=True)
 class Held:
-    """A site's samples and labels; `name` says what to call a sample in its label audit."""
+    """A site's samples and labels."""
 
     dataset: Dataset
     draw: Draw
     client: int
-    name: Callable[[int], str] = str
     trial: bool = False  # whether the truth is the experiment's own and may be counted
 
 
@@ -87,25 +83,12 @@ class OwnData:
                 f"data-path={self.path}: the run has data.shape, it is for sites whose own app "
                 "gives their data (feddiv.flower.client_app(data=...))"
             )
-        options = self._options(experiment.data)
-        own = load_dataset(options, Streams(experiment.seed), DataWatcher(), with_test=False)
-        own = in_these_classes(own, wanted.classes, f"data-path={self.path}")
-        return held(own, wanted, experiment, client, _names(options, own), f"data-path={self.path}")
-
-    def _options(self, data: DataOptions) -> DataOptions:
-        if self.path.is_dir():
-            source = "folder"
-        elif self.path.is_file() and self.path.suffix.lower() in SUFFIXES:
-            source = SUFFIXES[self.path.suffix.lower()]
-        else:
-            raise UserError(
-                f"data-path={self.path}: is no folder and no file of {', '.join(SUFFIXES)}"
-            )
+        data, where = experiment.data, f"data-path={self.path}"
         images = {"size": data.size, "channels": data.channels} if data.features is None else {}
-        takes = SOURCES[source].takes
-        given = {key: value for key, value in images.items() if key in takes}
-        own = DataOptions(source=source, path=self.path, **given)  # type: ignore[arg-type]
-        return own.encoded_by(data.encoding)
+        own = load_own(
+            self.path, wanted.classes, where, images, data.encoding, Streams(experiment.seed)
+        )
+        return held(own, wanted, experiment, client, where)
 
 
 @dataclass(frozen=True)
@@ -129,7 +112,7 @@ class AppData:
             )
         wanted = described(experiment.data)
         own = as_they_are(self.data(), wanted.classes, self.each, "data")
-        return held(own, wanted, experiment, client, str, "data")
+        return held(own, wanted, experiment, client, "data")
 
 
 def held(
@@ -137,7 +120,6 @@ def held(
     wanted: Dataset,
     experiment: Experiment,
     client: int,
-    name: Callable[[int], str],
     where: str,
 ) -> Held:
     """A site's samples as the run wants them: shape, normalisation, what is kept out."""
@@ -153,21 +135,4 @@ def held(
     share = getattr(experiment.evaluation, "share", None)
     if share is not None and len(dataset.train) >= FEWEST:
         draw = with_held_out(draw, share, Streams(experiment.seed))
-    return Held(dataset, draw, max(client, 0), name)
-
-
-def _names(options: DataOptions, dataset: Dataset) -> Callable[[int], str]:
-    """Images and texts by their files; rows by their numbers."""
-    rows = dataset.origin
-
-    def name(sample: int) -> str:
-        if not listed:
-            everything = options.model_copy(update={"test_share": 0.0})
-            listed.append(SOURCES[options.source].load(everything))
-        source, row = listed[0], int(rows[sample])
-        if isinstance(source, ImageListing):
-            return source.train.images.name(row)
-        return str(row) if source.originals is None else source.originals.train.name(row)
-
-    listed: list[Dataset | ImageListing] = []  # read again only if somebody asks
-    return name
+    return Held(dataset, draw, max(client, 0))

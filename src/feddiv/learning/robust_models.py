@@ -55,11 +55,9 @@ def update_cosines(models: Sequence[Weights], sent: Sequence[Weights]) -> Array:
     update and in one that was turned round.
     """
     products = np.zeros((len(models), len(models)))
-    begun = _stretches(sent, trained_only=True)
-    for (_, _, after), (_, _, before) in zip(
-        _stretches(models, trained_only=True), begun, strict=True
-    ):
-        moved = after - before
+    for (name, key), part, after in _stretches(models, trained_only=True):
+        before = [each[name][key].reshape(-1)[part] for each in sent]  # by name, in whatever order
+        moved = after - torch.stack(before).double().cpu().numpy()
         products += moved @ moved.T
     norms = np.sqrt(np.diag(products))
     apart = np.outer(norms, norms)

@@ -24,6 +24,7 @@ from feddiv.core.randomness import Streams
 from feddiv.data import Samples
 from feddiv.learning.predict import predict
 from feddiv.learning.robust import CentreRule
+from feddiv.learning.score import log_softmax
 from feddiv.learning.train import TrainOptions
 from feddiv.methods.model_store import ModelsInMemory, ModelStore
 
@@ -164,21 +165,46 @@ class Corrected:
 
 @dataclass(frozen=True)
 class Assessment:
-    """A method's opinion of one client's given labels; it stays at the client."""
+    """A method's opinion of one client's given labels; it stays at the client.
+
+    `p_clean` is what the method decides by, `second_opinion` a p(clean) that was found in another
+    way, where the method has one: label audits believe neither more than the other. `confidence` is
+    the probability that the predicted label is right, `held_out` the opinion of the samples that
+    the client keeps out of training.
+    """
 
     predicted: npt.NDArray[np.int64]
     p_clean: npt.NDArray[np.float64] | None = None  # None: the method has no opinion
     scores: npt.NDArray[np.float64] | None = None
     corrected: Corrected | None = None  # None: the client trains on its given labels
+    second_opinion: npt.NDArray[np.float64] | None = None
+    confidence: npt.NDArray[np.float64] | None = None
+    held_out: Assessment | None = None
+
+    @classmethod
+    def of(
+        cls,
+        logits: npt.NDArray[np.float64],
+        p_clean: npt.NDArray[np.float64] | None = None,
+        scores: npt.NDArray[np.float64] | None = None,
+    ) -> Assessment:
+        """With the predictions and the confidence of a model's logits [n, C]."""
+        confidence = np.exp(log_softmax(logits).max(axis=1))
+        return cls(logits.argmax(axis=1), p_clean, scores, confidence=confidence)
 
     def last(self, count: int) -> Assessment:
         """That of the last so many samples."""
         start = len(self.predicted) - count
-        p_clean, scores = self.p_clean, self.scores
+
+        def end(values: npt.NDArray[np.float64] | None) -> npt.NDArray[np.float64] | None:
+            return None if values is None else values[start:]
+
         return Assessment(
             self.predicted[start:],
-            None if p_clean is None else p_clean[start:],
-            None if scores is None else scores[start:],
+            end(self.p_clean),
+            end(self.scores),
+            second_opinion=end(self.second_opinion),
+            confidence=end(self.confidence),
         )
 
 
@@ -373,7 +399,7 @@ class Method(ABC, Generic[S, M]):
         logits = predict(nets, client.samples, forward=self.predict)
         if not logits.isfinite().all():
             raise Diverged("the global model's outputs are not finite: try a smaller train.lr")
-        return Assessment(logits.argmax(dim=1).cpu().numpy())
+        return Assessment.of(logits.double().cpu().numpy())
 
     def assess_held_out(self, client: Client, memory: M | None, received: Message) -> Assessment:
         """The same of the samples that the client keeps out of training.

@@ -224,13 +224,13 @@ class FedRN(Method[FedRNState, FedRNMemory]):
         if it was never visited, the global one.
         """
         logits = predict_global(client.net(received.weights["net"]), client.samples)
-        predicted, given = logits.argmax(axis=1), client.samples.given.numpy()
+        given = client.samples.given.numpy()
         if memory is None:
-            return Assessment(predicted, trust(logits, given))
+            return Assessment.of(logits, trust(logits, given))
         if memory.p_clean is None:
             own = predict_local(client.net(memory.net, "own"), client.samples)
-            return Assessment(predicted, trust(own, given))
-        return Assessment(predicted, memory.p_clean)
+            return Assessment.of(logits, trust(own, given))
+        return Assessment.of(logits, memory.p_clean)
 
     def assess_held_out(
         self, client: Client, memory: FedRNMemory | None, received: Message

@@ -9,7 +9,7 @@ own and is left out.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -95,9 +95,9 @@ class JointOpt(Averaging[JointOptMemory]):
     ) -> Assessment:
         """p(clean) is what the client's label leaves to the class that was given."""
         memory = memory or self._blank(client)
-        predicted = super().assess(client, memory, received).predicted
+        opinion = super().assess(client, memory, received)
         kept = memory.labels[np.arange(len(client)), client.samples.given.numpy()]
-        return Assessment(predicted, kept.astype(np.float64))
+        return replace(opinion, p_clean=kept.astype(np.float64))
 
     def _blank(self, client: Client) -> JointOptMemory:
         """A client's memory before its first visit: the given labels, and no outputs."""

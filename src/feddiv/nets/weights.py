@@ -9,19 +9,17 @@ import torch
 from feddiv.core.errors import UserError
 
 NAMED = 20  # keys of each kind that an error lists
-WRAPPER = "module."  # by torch.nn.DataParallel
+WRAPPERS = ("module.", "net/")  # by torch.nn.DataParallel, and in models of our own runs
 COUNTER = ".num_batches_tracked"  # of batch norm: older files and other formats have none
 
 
 def unwrapped(weights: dict[str, torch.Tensor], net: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """The weights by the names they had before DataParallel put its own in front of each."""
-    if any(
-        key.startswith(WRAPPER) for key in net.state_dict()
-    ):  # a net's own part may be so called
-        return weights
-    if not all(key.startswith(WRAPPER) for key in weights):
-        return weights
-    return {key.removeprefix(WRAPPER): value for key, value in weights.items()}
+    """The weights by the names they had before somebody put another in front of each."""
+    for wrapper in WRAPPERS:
+        own = any(key.startswith(wrapper) for key in net.state_dict())  # a part of the net itself
+        if not own and all(key.startswith(wrapper) for key in weights):
+            return {key.removeprefix(wrapper): value for key, value in weights.items()}
+    return weights
 
 
 def start_from(

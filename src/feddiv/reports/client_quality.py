@@ -14,7 +14,7 @@ MEASURES: Final = ("accuracy", "precision", "recall")
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldLabels:
     """One client of a draw; `wrong` is the share of its labels that are, None where unknown."""
 
     client: int
@@ -41,7 +41,7 @@ class Quality:
     recall: float | None = None
 
 
-def clients_of(record: RunRecord) -> list[Held]:
+def clients_of(record: RunRecord) -> list[HeldLabels]:
     """The clients of its draw, by how noisy they are; nobody where the data are at sites."""
     draw = record.draw
     if draw is None:
@@ -52,7 +52,7 @@ def clients_of(record: RunRecord) -> list[Held]:
         if draw.truth is not None and len(part):
             wrong = float((draw.given[part] != draw.truth[part]).mean())
         name = draw.names[client] if draw.names else str(client)
-        held.append(Held(client, name, len(part), wrong))
+        held.append(HeldLabels(client, name, len(part), wrong))
     return sorted(held, key=lambda each: (each.wrong is None, each.wrong or 0.0, each.client))
 
 
@@ -100,7 +100,7 @@ def _seen(line: Mapping[str, Any]) -> Quality | None:
     return Quality(level, *(measures[key] for key in MEASURES))
 
 
-def hardest(clients: list[Held], judged: Mapping[int, Quality], *, clean: bool) -> int | None:
+def hardest(clients: list[HeldLabels], judged: Mapping[int, Quality], *, clean: bool) -> int | None:
     """The clean, or the noisy, client with the lowest accuracy; of several the noisiest."""
     chosen = [
         (quality.accuracy, -each.wrong, each.client)
@@ -114,7 +114,7 @@ def hardest(clients: list[Held], judged: Mapping[int, Quality], *, clean: bool) 
 
 
 def means(
-    clients: list[Held], judged: Mapping[int, Quality], *, clean: bool
+    clients: list[HeldLabels], judged: Mapping[int, Quality], *, clean: bool
 ) -> dict[str, float | None]:
     """The mean of each measure over the clean, or the noisy, clients that have it."""
     chosen = [judged[c.client] for c in clients if c.clean is clean and c.client in judged]

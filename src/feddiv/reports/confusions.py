@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from feddiv.learning.quality import confusion_cells
-from feddiv.reports.client_quality import Held
+from feddiv.reports.client_quality import HeldLabels
 from feddiv.reports.record import RunRecord
 
 Cells = list[list[int]]  # non-empty cells: true class, label, count
@@ -50,7 +50,7 @@ def _cells(value: object) -> Cells | None:
     return value
 
 
-def representative(clients: list[Held], known: set[int]) -> list[int]:
+def representative(clients: list[HeldLabels], known: set[int]) -> list[int]:
     """Five clients from the cleanest to the noisiest, of those that are known."""
     there = [each.client for each in clients if each.client in known]
     if not there:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from feddiv.core.terminal import NAME, shown
-from feddiv.reports.client_quality import MEASURES, Held, by_client, clients_of, hardest
+from feddiv.reports.client_quality import MEASURES, HeldLabels, by_client, clients_of, hardest
 from feddiv.reports.confusions import confusions, representative
 from feddiv.reports.palette import Style, styles
 from feddiv.reports.ranking import Ranking, rankings
@@ -74,7 +74,7 @@ def _draws(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _client(held: Held) -> list[Any]:
+def _client(held: HeldLabels) -> list[Any]:
     return [held.client, shown(held.name, NAME), held.samples, short(held.wrong)]
 
 

@@ -44,6 +44,7 @@ def check_content(checkpoint: Checkpoint, prepared: Prepared, path: Path) -> Non
         _check_journals(checkpoint, path)
         _check_memories(checkpoint, prepared, nets)
         _check_accounts(checkpoint.cut.accounts, prepared)
+        _check_directions(checkpoint.cut.directions, prepared)
         _check_standard(checkpoint.cut.standard, prepared)
         _check_state(checkpoint.cut, prepared, nets)
     except (Unreadable, NotATree):
@@ -62,7 +63,6 @@ def _check_numbers(checkpoint: Checkpoint) -> None:
         raise Unreadable("says nothing that can be read of clients that are not asked")
     for number in (*cut.barred.keys(), *cut.barred.values()):
         _count(number, "clients that are not asked")
-    _check_directions(cut.directions)
     for norm in cut.norms:
         if not isinstance(norm, int | float) or not math.isfinite(norm) or norm < 0:
             raise Unreadable(f"says {str(norm)[:40]!r} for a norm, which is none")
@@ -75,15 +75,20 @@ def _check_numbers(checkpoint: Checkpoint) -> None:
     round_line([seen for tally in cut.tallies for seen in tally.visits])  # once the turn is over
 
 
-def _check_directions(directions: object) -> None:
-    """Cosines [S, S] of S clients, each named once."""
+def _check_directions(directions: object, prepared: Prepared) -> None:
+    """Cosines [S, S] of S clients that there are, each named once."""
     if not isinstance(directions, Directions):
         raise Unreadable("has directions of updates that are none")
     clients, cosines = directions.clients, directions.cosines
     if not isinstance(clients, np.ndarray) or not isinstance(cosines, np.ndarray):
         raise Unreadable("has directions of updates that are none")
+    facts = _facts(prepared)
     for client in clients.tolist():
         _count(client, "clients that were compared")
+        if facts is not None and client not in facts.sizes:
+            raise Unreadable(f"has directions of updates of client {client}, and there is none")
+    if cosines.dtype != np.float64:
+        raise Unreadable("has directions of updates that are none")
     if len(set(clients.tolist())) != len(clients) or cosines.shape != (len(clients),) * 2:
         raise Unreadable("has directions of updates of other clients than it names")
     if (np.abs(cosines[~np.isnan(cosines)]) > 1 + 1e-6).any():
@@ -302,14 +307,14 @@ def _facts(prepared: Prepared) -> Facts | None:
 def check_like(like: object, state: object, *, exact: bool) -> None:
     """Refuse a state whose arrays are not those of a first state: types, axes, if `exact` shapes.
 
-    A method of somebody's own may have arrays that grow.
+    A method of somebody's own may have arrays that grow, and NaN where it likes.
     """
     if type(state) is not type(like):
         raise Unreadable(f"has a {type(state).__name__} for its state")
     first, found = dismantle(like)[1], dismantle(state)[1]
     for key, numbers in found.items():  # a first state marks with NaN what nobody has said yet
         marked = key in first and (not first[key].numel() or first[key].isnan().any())
-        if numbers.isnan().any() and not marked:
+        if exact and numbers.isnan().any() and not marked:
             raise Unreadable(f"has a state whose {key} is not a number")
     for key in first.keys() & found.keys():
         ours, theirs = first[key], found[key]

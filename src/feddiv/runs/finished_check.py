@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from feddiv.core.errors import UserError
+from feddiv.runs.summary import HELD_OUT
 
 if TYPE_CHECKING:
     from feddiv.runs.run import Run
@@ -72,10 +73,19 @@ def check_assessment(
     """Refuse columns that are none, or not finite."""
     if not columns and summary.get("assessed_clients") is not None:
         return  # it stayed at the sites
+    held_out = {k: column for k, column in columns.items() if k.startswith(HELD_OUT)}
+    trained = {key: column for key, column in columns.items() if key not in held_out}
+    _check_columns(file, trained, "")
+    if held_out:
+        _check_columns(file, held_out, HELD_OUT)
+
+
+def _check_columns(file: Path, columns: Mapping[str, npt.NDArray[Any]], prefix: str) -> None:
     for key in COLUMNS:
-        if key not in columns:
-            raise _damaged(file, f"column {key} is missing")
-    rows = len(columns["client"]) if columns["client"].ndim else 0
+        if prefix + key not in columns:
+            raise _damaged(file, f"column {prefix}{key} is missing")
+    first = columns[f"{prefix}client"]
+    rows = len(first) if first.ndim else 0
     for key, column in columns.items():
         if column.shape != (rows,) or column.dtype.kind not in "iuf":
             raise _damaged(file, f"{key} is not a column of {rows} numbers")

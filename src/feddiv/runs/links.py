@@ -12,7 +12,8 @@ from pathlib import Path
 from feddiv.core.errors import UserError
 
 FOLDERS = ("checkpoint", "nets", "against", "tensorboard")  # in which a run writes
-SITES = "sites"  # in which simulated sites do, in folders of any names
+# In which simulated sites do, in folders of any names, and where clients' label audits are.
+DEEP = ("sites", "clients")
 
 
 def check_own_files(path: Path, appended: tuple[str, ...]) -> None:
@@ -43,8 +44,8 @@ def check_own_files(path: Path, appended: tuple[str, ...]) -> None:
 def _entries(path: Path) -> Iterator[os.DirEntry[str]]:
     """What is in a run's folder, and in those of its folders that it writes in.
 
-    In `against` every folder is a run's own again; of `sites` everything below counts. A folder is
-    looked into after it was handed out, so that no link to one is followed.
+    In `against` every folder is a run's own again; of `sites` and `clients` everything below
+    counts. A folder is looked into after it was handed out, so that no link to one is followed.
     """
     folders = [(path, False)]
     while folders:
@@ -53,7 +54,7 @@ def _entries(path: Path) -> Iterator[os.DirEntry[str]]:
             entries = sorted(found, key=lambda entry: entry.name)
         for entry in entries:
             yield entry
-            inner = below or entry.name == SITES
+            inner = below or entry.name in DEEP
             written = inner or entry.name in FOLDERS or place.name == "against"
             if written and entry.is_dir(follow_symlinks=False):
                 folders.append((Path(entry.path), inner))

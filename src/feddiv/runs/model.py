@@ -15,13 +15,13 @@ from feddiv.core.arrays import StateDict, Weights
 from feddiv.core.errors import UserError
 from feddiv.core.files import Unreadable, load_tensors, save_tensors, tensors_hash
 from feddiv.core.import_path import NotAllowed, named_in
-from feddiv.data import Augment, Transform
+from feddiv.data import Augment, Samples, Transform
 from feddiv.data.transform import AsTheyAre
 from feddiv.encoders.contract import Encoder
 from feddiv.encoders.registry import make_encoder
-from feddiv.learning.predict import CHUNK
+from feddiv.learning.predict import CHUNK, predict
 from feddiv.learning.train import TrainOptions
-from feddiv.methods.contract import Budget, Method
+from feddiv.methods.contract import Assessment, Budget, Client, Message, Method
 from feddiv.methods.registry import method_class
 from feddiv.nets.build import build_net, check_shapes
 from feddiv.runs.model_card import ModelCard
@@ -101,6 +101,20 @@ class TrainedModel:
             for chunk in chunks
         ]
         return torch.cat(outputs).numpy() if outputs else np.zeros((0, len(self.classes)))
+
+    def assess(self, samples: Samples) -> Assessment:
+        """What the run's method would say of the labels of samples that were not in it."""
+        weights = {name: net.state_dict() for name, net in self.nets.items()}
+        message = Message("assess", weights, self.card.payload())
+        client = Client(
+            0, samples.none, len(self.classes), lambda name, state: self.nets[name], samples
+        )
+        return self._method.assess_held_out(client, None, message)
+
+    def logits(self, samples: Samples) -> npt.NDArray[np.float64]:
+        """Logits [N, C] of samples as a run has them: an encoder has seen them already."""
+        outputs = predict(self.nets, samples, forward=self._method.predict)
+        return outputs.double().cpu().numpy()
 
     def _samples(self, inputs: Inputs) -> torch.Tensor:
         """Images or vectors as they are given; texts as what the encoder makes of them."""

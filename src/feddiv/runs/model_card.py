@@ -1,9 +1,11 @@
 """What a trained model's file says beside its weights."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import ValidationError
 
 from feddiv.data.data_options import DataOptions
@@ -21,6 +23,8 @@ class ModelCard:
     images. Empty where there was none, and in models of earlier versions. Where the net takes what
     an encoder makes of images or texts, `encoder` is which, with the sha256 of its weights, and
     `image_shape` the (height, width, channels) of the images that the encoder takes, None of texts.
+    `opinion` is what clients received beside the model to judge their labels: numbers by name;
+    FedDiv's filter is in it.
     """
 
     net: str
@@ -38,6 +42,7 @@ class ModelCard:
     columns: tuple[str, ...] = ()
     encoder: EncoderChoice | None = None
     image_shape: tuple[int, int, int] | None = None
+    opinion: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of_header(cls, fields: dict[str, Any]) -> "ModelCard":
@@ -65,6 +70,16 @@ class ModelCard:
             self._check_encoder(self.encoder)
         if not isinstance(self.method, dict) or not isinstance(self.method.get("name"), str):
             raise ValueError("method has no name")
+        self.payload()
+
+    def payload(self) -> dict[str, npt.NDArray[np.float64]]:
+        """What clients received to judge their labels, beside the model."""
+        if not isinstance(self.opinion, dict):
+            raise ValueError("opinion is no set of numbers")
+        numbers = {str(name): np.asarray(value, np.float64) for name, value in self.opinion.items()}
+        if not all(np.isfinite(value).all() for value in numbers.values()):
+            raise ValueError("opinion holds a value that is not finite")
+        return numbers
 
     def _check_encoder(self, encoder: EncoderChoice) -> None:
         if encoder.sha256 is None:

@@ -128,7 +128,7 @@ def execute(
             raise
         recorder.save()
         weights = method.weights(loop.state)
-        folder.save_model("model.safetensors", weights, prepared)
+        folder.save_model("model.safetensors", weights, prepared, message.payload)
         summary = summarise(
             experiment,
             prepared.dataset.classes,

@@ -235,8 +235,14 @@ class RunFolder:
         with (self.path / name).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
-    def save_model(self, name: str, weights: Weights, prepared: "Prepared") -> None:
-        """Write a model that can be used without the run."""
+    def save_model(
+        self,
+        name: str,
+        weights: Weights,
+        prepared: "Prepared",
+        opinion: Mapping[str, npt.NDArray[np.float64]] | None = None,
+    ) -> None:
+        """Write a model that can be used without the run; `opinion` is what judges labels."""
         experiment, dataset = prepared.experiment, prepared.workspace.dataset
         card = ModelCard(
             net=experiment.model.name,
@@ -248,6 +254,7 @@ class RunFolder:
             method=experiment.method.model_dump(mode="json"),
             as_they_are=dataset.own is not None,
             columns=dataset.columns,
+            opinion={key: value.tolist() for key, value in (opinion or {}).items()},
             encoder=dataset.encoder,
             image_shape=dataset.image_shape,
         )

@@ -34,6 +34,7 @@ PATIENCE = (
     "description",
     "track",
 )  # what may change when a run goes on
+Afterwards = Callable[[Prepared, Run], None]
 FIXED = ("federation.name", "federation.largest_site")  # and what of it may not
 
 
@@ -72,12 +73,14 @@ def run_experiment(
     carrier: Carrier,
     net: Callable[[], nn.Module] | None = None,
     notes: Sequence[str] = (),
+    afterwards: Afterwards = lambda prepared, run: None,
 ) -> Run:
     """Run it, then each method of `against` in `folder/against/NAME`.
 
     Everything is prepared before anything is written, so a user's error leaves no trace. `brought`
     are data that no source loads, `carrier` says who carries the messages, `net` makes a net that
-    the caller brings. The watcher gets the `notes` once a run is possible.
+    the caller brings. The watcher gets the `notes` once a run is possible. `afterwards` is called
+    when the run itself is written, before its rivals begin.
     """
     check_tracking(experiment)
     main = prepare(experiment, watcher=watcher, brought=brought, net=net)
@@ -92,6 +95,7 @@ def run_experiment(
         watcher.note(note)
     watcher.opens(folder.path)
     run = _started(title(experiment), main, folder, watcher, carrier)
+    afterwards(main, run)
     called = rival_titles(experiment, rivals)
     against = {
         name: _started(called[name], *rival, watcher, carrier) for name, rival in rivals.items()
@@ -109,6 +113,7 @@ def resume_experiment(
     wanted: Experiment | None = None,
     new_rounds: bool = False,
     allow: Collection[str] = (),
+    afterwards: Afterwards = lambda prepared, run: None,
 ) -> Run:
     """Go on with what is in a run's folder: its run, then the methods it is compared with.
 
@@ -138,6 +143,7 @@ def resume_experiment(
             for name, rival in rivals.items():
                 check_rounds(rival, others / file_name(name), watcher.refused)
             run = _resumed(title(experiment), prepared, folder, watcher, carrier)
+            afterwards(prepared, run)
             called = rival_titles(experiment, rivals)
             against = {
                 name: _taken_up(called[name], rival, others / file_name(name), watcher, carrier)

@@ -1,6 +1,6 @@
 """The end of a run in numbers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,16 @@ from feddiv.methods.contract import Assessment
 from feddiv.runs.curve import after_warmup
 from feddiv.runs.evaluate import comparable
 
+HELD_OUT = "held_out_"  # before the names of columns about samples that are kept out of training
+
 
 @dataclass(frozen=True)
 class Closing:
-    """The clients' assessments of their labels, side by side; of real sites only the totals."""
+    """The clients' assessments of their labels, side by side; of real sites only the totals.
+
+    Columns about samples that clients keep out of training have a name of their own and count for
+    no measure.
+    """
 
     arrays: dict[str, npt.NDArray[Any]]
     totals: tuple[Totals, ...] = ()
@@ -28,36 +34,29 @@ class Closing:
     def of(cls, draw: Draw, assessments: Iterable[tuple[int, Assessment | Totals]]) -> "Closing":
         """Collect: one entry per sample of every client that answered."""
         columns: dict[str, list[npt.NDArray[Any]]] = {}
+        kept_out: dict[str, list[npt.NDArray[Any]]] = {}
         totals: list[Totals] = []
         corrects = False
         for client, opinion in assessments:
             if isinstance(opinion, Totals):
                 totals.append(opinion)
                 continue
-            part = draw.parts[client]
-            entry: dict[str, npt.NDArray[Any] | None] = {
-                "client": np.full(len(part), client),
-                "sample": part,
-                "given_label": draw.given[part],
-                "true_label": None if draw.truth is None else draw.truth[part],
-                "predicted_label": opinion.predicted,
-                "label_quality": opinion.p_clean,
-                "score": opinion.scores,
-                "corrected_label": draw.given[part],
-                "corrected_label_quality": opinion.p_clean,
-            }
+            entry = _entry(draw, client, draw.parts[client], opinion)
+            entry["corrected_label"] = entry["given_label"]
+            entry["corrected_label_quality"] = opinion.p_clean
             if opinion.corrected is not None:
                 corrects = True
                 entry["corrected_label"] = opinion.corrected.labels
                 entry["corrected_label_quality"] = opinion.corrected.p_clean
-            for key, value in entry.items():
-                if value is not None:
-                    columns.setdefault(key, []).append(value)
+            _add(columns, entry)
+            if opinion.held_out is not None and draw.held_out is not None:
+                _add(kept_out, _entry(draw, client, draw.held_out[client], opinion.held_out))
         arrays = {
             key: np.concatenate(values)
             for key, values in columns.items()
             if corrects or not key.startswith("corrected")
         }
+        arrays |= {f"{HELD_OUT}{key}": np.concatenate(each) for key, each in kept_out.items()}
         return cls(arrays, tuple(totals))
 
     def measures(self) -> dict[str, Any]:
@@ -93,6 +92,30 @@ class Closing:
             wrong = labels != self.arrays["true_label"]
             result |= {"wrong": float(wrong.mean()), "filter": filter_quality(quality, wrong)}
         return result
+
+
+def _entry(
+    draw: Draw, client: int, part: npt.NDArray[np.int64], opinion: Assessment
+) -> dict[str, npt.NDArray[Any] | None]:
+    return {
+        "client": np.full(len(part), client),
+        "sample": part,
+        "given_label": draw.given[part],
+        "true_label": None if draw.truth is None else draw.truth[part],
+        "predicted_label": opinion.predicted,
+        "label_quality": opinion.p_clean,
+        "score": opinion.scores,
+        "second_opinion": opinion.second_opinion,
+        "confidence": opinion.confidence,
+    }
+
+
+def _add(
+    columns: dict[str, list[npt.NDArray[Any]]], entry: Mapping[str, npt.NDArray[Any] | None]
+) -> None:
+    for key, value in entry.items():
+        if value is not None:
+            columns.setdefault(key, []).append(value)
 
 
 def _counted(totals: Sequence[Totals]) -> dict[str, Any]:

@@ -91,7 +91,10 @@ def test_every_variant_runs(name: str, variant: str) -> None:
     assert not [line for line in played.clients if "refused" in line]
     assert all(np.isfinite(line["test_loss"]) for line in played.rounds)
     trained = [line for line in played.clients if line["kind"] == "train"]
-    if name == "feddiv":
+    if (name, variant) == ("feddiv", "audit"):
+        assert [line["kind"] for line in played.clients] == ["bias"] * 4 + ["filter"] * 4
+        assert np.isfinite(played.rounds[-1]["mixture"]).all()
+    elif name == "feddiv":
         assert [line["stage"] for line in played.rounds] == ["warmup", "train", "train", "train"]
         assert len(trained) == 3 * 2
         mixture = played.rounds[-1]["mixture"]

@@ -4,6 +4,8 @@ import io
 import os
 import stat
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -55,6 +57,22 @@ def pixels_and_reach(
 
     The latter from 0 to 1, or None for images of eight bits.
     """
+    with _opened(image, 2 * max(height, width)) as opened:
+        return _fitted(opened, height, width, channels)
+
+
+def thumbnail(image: Path | bytes, side: int) -> npt.NDArray[np.uint8]:
+    """uint8 [H,W,3], in its own proportions and no side longer than this, for people to look at."""
+    with _opened(image, 2 * side) as opened:
+        width, height = ImageOps.exif_transpose(opened).size
+        shrink = min(side / max(width, height), 1.0)
+        height, width = max(round(height * shrink), 1), max(round(width * shrink), 1)
+        return _fitted(opened, height, width, 3)[0]
+
+
+@contextmanager
+def _opened(image: Path | bytes, enough: int) -> Iterator[Image.Image]:
+    """The image, not yet decoded; so many pixels along its longer side will do."""
     if isinstance(image, Path) and not stat.S_ISREG(os.stat(image).st_mode):
         raise ValueError("not a file")  # a pipe would be waited for
     with warnings.catch_warnings():
@@ -63,8 +81,8 @@ def pixels_and_reach(
         with Image.open(content, formats=image_formats()) as opened:
             _check_pixels(opened)
             # A large JPEG is decoded at a half, a quarter or an eighth: never below twice the goal.
-            opened.draft(None, (2 * max(height, width),) * 2)
-            return _fitted(opened, height, width, channels)
+            opened.draft(None, (enough, enough))
+            yield opened
 
 
 def _check_pixels(image: Image.Image) -> None:

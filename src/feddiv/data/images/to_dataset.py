@@ -75,6 +75,7 @@ def as_dataset(
         window=window,
         split_here=catalogue.split_here,
         columns=catalogue.columns,
+        names=catalogue.train.images,
     )
 
 

@@ -213,9 +213,8 @@ def _unscaled(dataset: Dataset, options: DataOptions) -> Dataset:
     """Vectors as they are stored, until the clients have told their sums."""
     if len(dataset.input_shape) != 1 or dataset.own is not None:
         raise UserError(
-            "data.standardise=clients: is for feature vectors of tables, arrays and sites, and a "
-            f"sample here has shape {dataset.input_shape}"
-            + ("" if dataset.own is None else " and is taken as it is")
+            "data.standardise=clients: is for feature vectors, and a sample here has shape "
+            f"{dataset.input_shape}" + ("" if dataset.own is None else " and is taken as it is")
         )
     for key in ("mean", "std"):
         if getattr(options, key) is not None:

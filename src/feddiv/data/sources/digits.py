@@ -7,6 +7,7 @@ import torch
 
 from feddiv.data.data_options import DataOptions
 from feddiv.data.dataset import Dataset, Split
+from feddiv.data.sample_names import Numbered
 from feddiv.data.statistics import image_statistics
 from feddiv.data.test_split import SPLIT_SEED
 from feddiv.data.transform import Augment
@@ -35,4 +36,5 @@ def load(options: DataOptions) -> Dataset:
         std=std,
         augment=Augment(pad=1),
         truth=train_labels,
+        names=Numbered(train),
     )

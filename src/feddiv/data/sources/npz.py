@@ -18,6 +18,7 @@ from feddiv.core.errors import UserError
 from feddiv.data.data_options import MOST_CLASSES, DataOptions
 from feddiv.data.dataset import Dataset, Split
 from feddiv.data.images.listing import some
+from feddiv.data.sample_names import Numbered
 from feddiv.data.statistics import feature_statistics, image_statistics
 from feddiv.data.test_split import FIFTH, hold_out
 from feddiv.data.transform import Augment
@@ -60,7 +61,7 @@ def build_dataset(arrays: Arrays, name: str, test_share: float | None) -> Datase
                 f"x_test is {described(arrays['x_test'])}, which does not fit x, "
                 f"{described(arrays['x'])}"
             )
-        y = labels["y"]
+        y, rows = labels["y"], np.arange(len(x))
     else:
         train, test = hold_out(labels["y"], test_share)
         if len(test) == 0 and test_share != 0:
@@ -71,7 +72,7 @@ def build_dataset(arrays: Arrays, name: str, test_share: float | None) -> Datase
             )
         # Where the truth is known, the held-out rows are judged by it.
         y_test = (labels["y"] if truth is None else truth)[test]
-        x, x_test, y = x[train], x[test], labels["y"][train]
+        x, x_test, y, rows = x[train], x[test], labels["y"][train], train
         truth = None if truth is None else truth[train]
 
     mean, std = image_statistics(x) if x.ndim == 4 else feature_statistics(x)
@@ -86,6 +87,7 @@ def build_dataset(arrays: Arrays, name: str, test_share: float | None) -> Datase
         truth=None if truth is None else torch.from_numpy(truth),
         notes=_gaps(arrays, classes, labels),
         split_here="x_test" not in arrays,
+        names=Numbered(rows),
     )
 
 

@@ -7,6 +7,7 @@ feature vectors. That array is all the memory it takes. Data frames are read as 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
@@ -18,6 +19,7 @@ from feddiv.data.data_options import DataOptions
 from feddiv.data.dataset import Dataset, Split
 from feddiv.data.images.listing import ImageListing
 from feddiv.data.names import is_split, one_spelling
+from feddiv.data.sample_names import Numbered
 from feddiv.data.sources.npz import Malformed, build_dataset, class_numbers
 from feddiv.data.sources.python_items import ItemReader, Items, as_items, is_arrays, length
 from feddiv.data.sources.python_samples import SampleReader, as_it_is
@@ -129,7 +131,8 @@ def _from_items(
         raise UserError(f"clients (x, y) and test (x_test, y_test): {error}") from None
     sizes = [length(each, where) for where, each in sets.items()]
     holder = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
-    return dataset.held_by(tuple(named), holder)
+    own = Numbered(np.concatenate([np.arange(size) for size in sizes]))  # each client's from 0
+    return replace(dataset, names=own).held_by(tuple(named), holder)
 
 
 def _class_names(sets: Mapping[str, Items], reader: ItemReader) -> list[str] | None:

@@ -28,6 +28,7 @@ from feddiv.data.names import (
     one_spelling,
     test_name,
 )
+from feddiv.data.sample_names import Numbered
 from feddiv.data.sources.table_cells import Table
 from feddiv.data.sources.table_columns import (
     column_texts,
@@ -169,6 +170,7 @@ def _texts(
         split_here=sheet.split_here,
         notes=number_notes(sheet.classes),
         columns=(roles["text"],),
+        numbers=_numbers_of(table, sheet),
     )
 
 
@@ -199,7 +201,13 @@ def _features(
         notes=(said_of(table, roles, columns), *number_notes(sheet.classes)),
         split_here=sheet.split_here,
         columns=tuple(columns),
+        names=Numbered(_numbers_of(table, sheet)),
     )
+
+
+def _numbers_of(table: Table, sheet: Sheet) -> Rows:
+    """The rows that the training samples have in their own file or frame."""
+    return np.array([table.number(int(row)) for row in sheet.train], dtype=np.int64)
 
 
 def _sheet(

@@ -30,6 +30,10 @@ class Table(ABC):
     def place(self, row: int) -> str:
         """Where a row is found by a person."""
 
+    def number(self, row: int) -> int:
+        """Its row, from 0, in the file or frame that it came from."""
+        return row
+
     @abstractmethod
     def texts(self, columns: Sequence[str]) -> list[list[str]]:
         """Values of these columns as texts, "" where there is none."""

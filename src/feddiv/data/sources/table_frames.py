@@ -89,6 +89,10 @@ class FrameTable(Table):
         """By position in its frame, the first is 0."""
         return f"row {self._found(row)[1]}"
 
+    def number(self, row: int) -> int:
+        """In its own frame."""
+        return self._found(row)[1]
+
     def malformed(self, what: str, row: int | None = None) -> UserError:
         """As of the frame that the row is in."""
         where = self.where if row is None else f"{self._found(row)[0].where}, {self.place(row)}"

@@ -11,6 +11,7 @@ import torch
 from feddiv.core.arrays import Rows
 from feddiv.data.dataset import Dataset, Split
 from feddiv.data.encoding.material import Originals
+from feddiv.data.sample_names import Numbered
 from feddiv.data.test_split import cut
 from feddiv.data.texts.texts import Texts
 from feddiv.data.transform import Augment
@@ -47,15 +48,19 @@ def own_texts(
     split_here: bool = False,
     notes: Sequence[str] = (),
     columns: tuple[str, ...] = (),
+    numbers: Rows | None = None,
 ) -> Dataset:
     """Texts of a source; without test texts this share of each class is held out.
 
     `where` names the data in errors, `split_here` is for a source that has held them out itself.
+    `numbers` are the rows of the training texts in their source, if not those from 0 on.
     """
+    numbers = np.arange(len(train.labels)) if numbers is None else numbers
     if test is None:
         kept, held, judged = cut(train.labels, truth, share, where)
         train, test = train.chosen(kept), Labelled(train.texts.chosen(held), judged)
         truth, holder = (None if each is None else each[kept] for each in (truth, holder))
+        numbers = numbers[kept]
         split_here = True
     return Dataset(
         name=name,
@@ -72,6 +77,7 @@ def own_texts(
         split_here=split_here,
         columns=columns,
         originals=Originals(train.texts, test.texts),
+        names=train.texts if train.texts.names else Numbered(numbers),
     )
 
 

@@ -4,7 +4,7 @@
 @ENVIRONMENT@
 # The site's data: a folder with one folder of images per class, a .csv or .parquet table, or an .npz file.
 DATA="${FEDDIV_SITE_DATA:-$HERE/data}"
-# The site's own notes: its memory between rounds and audit.csv, the opinion on its labels. They stay here.
+# The site's own notes: its memory between rounds and labels.csv and labels.html, the audit of its labels. They stay here.
 STATE="${FEDDIV_SITE_STATE:-$HERE/site}"
 # Code that the server may name and this site runs, by import path: a method and a net of your own.
 ALLOWED="${FEDDIV_SITE_METHOD:+ allow-method=\"$FEDDIV_SITE_METHOD\"}${FEDDIV_SITE_NET:+ allow-net=\"$FEDDIV_SITE_NET\"}"

@@ -163,7 +163,7 @@ class DivideMix(Method[DivideMixState, None]):
             for name in PAIR
         ]
         trusts = [trust(each, given) for each in logits]
-        return Assessment(np.sum(logits, axis=0).argmax(axis=1), np.mean(trusts, axis=0))
+        return Assessment.of(np.sum(logits, axis=0), np.mean(trusts, axis=0))
 
 
 def divided(trusts: Array, clean_above: float) -> CoDivision:

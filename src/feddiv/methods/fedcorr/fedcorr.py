@@ -235,7 +235,7 @@ class FedCorr(Method[FedCorrState, FedCorrMemory]):
         """A given label is wrong where it was corrected: there is no other opinion."""
         logits = predict_global(client.net(received.weights["net"]), client.samples)
         kept = _labels(client, memory or FedCorrMemory()) == client.samples.given.numpy()
-        return Assessment(logits.argmax(axis=1), kept.astype(np.float64))
+        return Assessment.of(logits, kept.astype(np.float64))
 
     def records(self, state: FedCorrState) -> Diary:
         """Who is held to be noisy."""

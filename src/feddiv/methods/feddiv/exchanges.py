@@ -82,8 +82,14 @@ def kinds(options: FedDivOptions, facts: Facts, *, by_trust: bool) -> Mapping[st
             models=("net",) if kind in TRAINS else (),
             message=downloads(options, kind, by_trust=by_trust),
         )
-        for kind in ("warmup", *openings(options), "train")
+        for kind in planned(options)
     }
+
+
+def planned(options: FedDivOptions) -> tuple[str, ...]:
+    """Every kind of exchange that a run has."""
+    first = openings(options)
+    return first if options.only_filter else ("warmup", *first, "train")
 
 
 @dataclass(frozen=True)

@@ -99,8 +99,10 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
     # The server
 
     def stages(self) -> tuple[Stage, ...]:
-        """Warm-up on all given labels, then filtered rounds."""
+        """Warm-up on all given labels, then filtered rounds; or one turn for the filter alone."""
         budget = self.budget
+        if self.options.only_filter:
+            return (Stage("filter", 1, budget.rounds),)
         if self.options.warmup.mode == "hand_over":
             warmup = Stage("warmup", budget.warmup_iterations, 1 / budget.fraction)
         else:
@@ -135,7 +137,10 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         everyone = tuple(sorted(state.sizes))
         rng = rng.at(exchange=0)  # one draw for all exchanges of a turn
         chosen = self.choose(everyone, rng)
-        if moment.stage == "train":
+        exchanges: list[tuple[str, tuple[int, ...]]]
+        if moment.stage == "filter":
+            exchanges = [(kind, everyone) for kind in openings(self.options)]
+        elif moment.stage == "train":
             first = openings(self.options) if moment.turn == 0 else ()
             exchanges = [*((kind, everyone) for kind in first), ("train", chosen)]
         elif self.options.warmup.mode == "hand_over":
@@ -324,15 +329,12 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         noise_filter = self._filter(client, memory, received)
         logits = predict_global(client.net(received.weights["net"]), client.samples)
 
-        def judged(labels: Labels) -> tuple[Array, Array]:
-            scores = noise_filter.scores(logits, labels)
-            sharpened = noise_filter.sharpened(logits, labels)
-            return noise_filter.p_clean(scores, labels, _truth(client), sharpened), scores
-
-        opinion = Assessment(logits.argmax(axis=1), *judged(client.samples.given.numpy()))
+        opinion = noise_filter.opinion(logits, client.samples.given.numpy(), _truth(client))
         if memory.labels is None:
             return opinion
-        return replace(opinion, corrected=Corrected(memory.labels, judged(memory.labels)[0]))
+        now = noise_filter.opinion(logits, memory.labels, _truth(client)).p_clean
+        assert now is not None
+        return replace(opinion, corrected=Corrected(memory.labels, now))
 
     def assess_held_out(
         self, client: Client, memory: FedDivMemory | None, received: Message

@@ -57,6 +57,8 @@ class FedDivOptions(MethodOptions):
     weigh_by_trust: Literal["always", "iid", "never"] = "iid"
     warmup: WarmupMode = WarmupMode()
     train: VisitOptions = VisitOptions()
+    # No training: labels are judged with the model that the run begins with, see model.weights.
+    only_filter: bool = False
 
 
 PAPER: Mapping[str, Any] = {
@@ -111,6 +113,10 @@ VARIANTS: Mapping[str, Variant] = {
         {**PAPER, "relabel.enabled": False, "sampler.enabled": False},
     ),
     "no-reg": Variant("paper without the prior regulariser", {**PAPER, "regulariser": "never"}),
+    "audit": Variant(
+        "no training: a filter for the model that the run begins with, to audit labels",
+        {"only_filter": True},
+    ),
     "perfect-filter": Variant(
         "plus with the true labels for a filter, a yardstick", {"filter.scope": "perfect"}
     ),

@@ -9,9 +9,9 @@ import numpy.typing as npt
 from feddiv.core.arrays import Array, Labels
 from feddiv.learning.gaussian_mixture import Mixture
 from feddiv.learning.score import debias, label_scores, log_softmax
-from feddiv.methods.contract import Payload
+from feddiv.methods.contract import Assessment, Payload
 from feddiv.methods.feddiv.filter import FilterOptions, NoiseFilter
-from feddiv.methods.feddiv.second_opinion import log_likelihoods
+from feddiv.methods.feddiv.second_opinion import log_likelihoods, p_right
 from feddiv.methods.feddiv.starvation import class_tally
 
 
@@ -74,6 +74,15 @@ class ClientFilter:
             return None
         sharper = self._debiased(logits) / self.temperature
         return label_scores(sharper, labels, self.options.score)
+
+    def opinion(self, logits: Array, labels: Labels, truth: Labels | None = None) -> Assessment:
+        """What the filter and the calibrated model say of labels [n] under logits [n, C]."""
+        scores, sharpened = self.scores(logits, labels), self.sharpened(logits, labels)
+        p_clean = self.p_clean(scores, labels, truth, sharpened)
+        opinion = Assessment.of(logits / self.temperature, p_clean, scores)
+        if sharpened is None or not self.learnt:
+            return opinion
+        return replace(opinion, second_opinion=p_right(sharpened, self.classes))
 
     @property
     def learnt(self) -> bool:

@@ -33,6 +33,15 @@ def model_log_odds(scores: Array, classes: int) -> Array:
     return np.asarray(np.log1p(-delta) - np.log(delta) + evidence)
 
 
+def p_right(scores: Array, classes: int) -> Array:
+    """The probability [n] that labels are right, from their log-odds scores [n] at one client.
+
+    A label that was drawn at random is right by chance as often as the model says.
+    """
+    drawn = sigmoid(-model_log_odds(scores, classes))
+    return np.asarray(1 - drawn * sigmoid(scores))
+
+
 def _corrupted(evidence: Array) -> Array:
     """A client's delta [...] by EM, from log(C q_y) [..., n]; all at once, as clients are small."""
     delta = np.full(evidence.shape[:-1], 0.5)

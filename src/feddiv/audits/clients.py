@@ -1,0 +1,87 @@
+"""The audit of a client of a draw: the same in a simulation and at a real site."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from feddiv.audits.label_audit import LabelAudit, joined
+from feddiv.audits.sample_views import views_of
+from feddiv.core.arrays import Rows
+from feddiv.data import Dataset, Draw
+from feddiv.methods.contract import Assessment
+from feddiv.runs.summary import HELD_OUT
+
+Columns = Mapping[str, npt.NDArray[Any]]
+NO_OPINION = (
+    "{method} has no opinion of single labels, so nothing says which of them are wrong: the list "
+    "has only what its model predicts. A method with a filter has one, such as feddiv; "
+    "`feddiv audit --model` asks a filter alone."
+)
+
+
+def client_audit(
+    dataset: Dataset,
+    draw: Draw,
+    client: int,
+    opinion: Assessment | None,
+    method: str,
+    missing: tuple[str, ...] = (),
+    site: str | None = None,
+) -> LabelAudit:
+    """All labels that a client has, also those that it keeps out of training.
+
+    `site` is what to call it, if not by its name in the draw.
+    """
+    rows = _rows(draw, client)
+    views = views_of(dataset)
+    if opinion is not None:
+        parts = [opinion, *([] if opinion.held_out is None else [opinion.held_out])]
+        opinion = joined(parts)
+        if opinion.p_clean is None and len(rows):
+            missing = (*missing, NO_OPINION.format(method=method))
+    return LabelAudit(
+        site=site or (draw.names[client] if draw.names else f"client {client}"),
+        classes=dataset.classes,
+        given=draw.given[rows],
+        opinion=opinion,
+        name=lambda number: dataset.name_of(int(rows[number])),
+        view=lambda number: views(int(rows[number])),
+        missing=missing,
+    )
+
+
+def _rows(draw: Draw, client: int) -> Rows:
+    held_out = [] if draw.held_out is None else [draw.held_out[client]]
+    return np.concatenate([draw.parts[client], *held_out])
+
+
+def opinion_of(columns: Columns, client: int) -> Assessment:
+    """A client's part of a run's assessment.npz."""
+    opinion = _part(columns, client, "")
+    if f"{HELD_OUT}client" in columns:
+        held_out = _part(columns, client, HELD_OUT)
+        opinion = Assessment(
+            opinion.predicted,
+            opinion.p_clean,
+            second_opinion=opinion.second_opinion,
+            confidence=opinion.confidence,
+            held_out=held_out,
+        )
+    return opinion
+
+
+def _part(columns: Columns, client: int, prefix: str) -> Assessment:
+    mine = columns[f"{prefix}client"] == client
+
+    def column(name: str) -> Any:
+        found = columns.get(prefix + name)
+        return None if found is None else found[mine]
+
+    return Assessment(
+        column("predicted_label"),
+        column("label_quality"),
+        second_opinion=column("second_opinion"),
+        confidence=column("confidence"),
+    )

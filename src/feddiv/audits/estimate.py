@@ -1,0 +1,112 @@
+"""How many labels are wrong, how sure that is, and which ones: three answers that agree.
+
+A method may have two opinions of a label: the p(clean) that it decides by, and a second one that
+was found in another way (`methods/feddiv/second_opinion.py`). Where the model is weak they err in
+different directions, and their mean is better than either. Where the first leaves little in doubt
+it is right, while the second may still find excuses for wrong labels. So the quality of a label is
+a mean of both, in which the first counts the more the less ambiguous it is. Then the expected
+number of wrong labels is the sum of 1 - quality, the issues are that many labels, the worst ones,
+and the precision to expect of the k worst is the mean of their 1 - quality.
+
+Half of the gap between the shares that the two opinions find says how far both may be off. With it
+and with what chance does to labels of these qualities, 95 of 100 intervals hold the truth
+(docs/audit.md has the numbers).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from feddiv.core.arrays import Array, Mask, Rows
+from feddiv.methods.contract import Assessment
+
+SIGMAS = 1.96  # of a normal distribution: 95 %
+LEAST = 0.005  # of the deviation: no share of wrong labels is known better than that
+# Weight of the first opinion: this much at least, this much more where nothing is ambiguous, and
+# how ambiguous it has to be to lose most of that.
+SHARED, EARNED, AMBIGUOUS = 0.5, 0.4, 0.05
+SURE = 0.97  # expected precision of labels that are almost surely wrong
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The share of wrong labels; `low` and `high` are None where nobody knows how sure it is."""
+
+    share: float
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def of(cls, quality: Array, gap: float | None = None) -> "Estimate":
+        """From qualities [n], and how far apart the shares are that two opinions find."""
+        if not len(quality):
+            return cls(0.0)
+        share = float((1 - quality).mean())
+        if gap is None:
+            return cls(share)
+        chance = float((quality * (1 - quality)).sum()) / len(quality) ** 2
+        wide = SIGMAS * float(np.sqrt(chance + LEAST**2 + (gap / 2) ** 2))
+        return cls(share, max(share - wide, 0.0), min(share + wide, 1.0))
+
+
+def mixed(first: Array, second: Array) -> Array:
+    """The mean of two p(clean) [n]; ambiguity is 0 where the first knows, 1 where it does not."""
+    ambiguity = 4 * float((first * (1 - first)).mean()) if len(first) else 0.0
+    weight = SHARED + EARNED * float(np.exp(-ambiguity / AMBIGUOUS))
+    return np.asarray(weight * first + (1 - weight) * second)
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Qualities [n] of one site's labels, and what follows from them.
+
+    Of labels that are equally bad, those come first for which the model is `confident` of another.
+    """
+
+    quality: Array
+    estimate: Estimate
+    confident: Array | None = None
+
+    @classmethod
+    def of(cls, opinion: Assessment) -> "Judged | None":
+        """None where the method has no opinion."""
+        first, second = opinion.p_clean, opinion.second_opinion
+        if first is None:
+            return None
+        if second is None:
+            return cls(first, Estimate.of(first), opinion.confidence)
+        quality = mixed(first, second)
+        gap = float((first - second).mean()) if len(quality) else 0.0
+        return cls(quality, Estimate.of(quality, gap), opinion.confidence)
+
+    @cached_property
+    def ranking(self) -> Rows:
+        """Numbers of the labels, the worst first."""
+        if self.confident is None:
+            return np.argsort(self.quality, kind="stable")
+        return np.lexsort((-self.confident, self.quality))
+
+    @property
+    def count(self) -> int:
+        """How many labels are issues: as many as are expected to be wrong."""
+        return round(float((1 - self.quality).sum()))
+
+    @property
+    def issues(self) -> Mask:
+        """Which labels [n] are issues: the worst ones."""
+        mask = np.zeros(len(self.quality), np.bool_)
+        mask[self.ranking[: self.count]] = True
+        return mask
+
+    def precision(self, worst: int) -> float:
+        """The share of wrong labels to expect among so many of the worst."""
+        chosen = self.quality[self.ranking[:worst]]
+        return float((1 - chosen).mean()) if len(chosen) else 0.0
+
+    @property
+    def almost_sure(self) -> int:
+        """How many of the worst have the precision SURE, at most as many as are issues."""
+        errors = np.cumsum(self.quality[self.ranking[: self.count]])
+        held = errors <= (1 - SURE) * np.arange(1, len(errors) + 1)
+        return int(np.flatnonzero(held)[-1]) + 1 if held.any() else 0

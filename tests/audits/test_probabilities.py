@@ -1,0 +1,130 @@
+"""Audits without training: sites exchange the filter alone."""
+
+import numpy as np
+import pytest
+import torch
+
+import feddiv
+from feddiv.audits.probabilities import audits_of_predictions, read_predictions
+from feddiv.audits.shared_filter import as_logits, judged, learnt_together
+from feddiv.core.errors import UserError
+
+
+def site(seed, count, wrong, classes=5):
+    """Probabilities of a good model, labels of which a share is wrong, and which."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, classes, count)
+    logits = rng.normal(0, 1, (count, classes))
+    logits[np.arange(count), truth] += 5
+    given = np.where(
+        rng.random(count) < wrong, (truth + rng.integers(1, classes, count)) % classes, truth
+    )
+    odds = np.exp(logits)
+    return odds / odds.sum(axis=1, keepdims=True), given, given != truth
+
+
+SITES = [site(0, 400, 0.0), site(1, 300, 0.3), site(2, 500, 0.6)]
+
+
+def test_every_site_gets_a_mask_a_ranking_and_an_estimate():
+    audits = feddiv.audit(probabilities=[s[0] for s in SITES], labels=[s[1] for s in SITES])
+    for audit, (_, _, wrong) in zip(audits, SITES, strict=True):
+        assert abs(audit.estimate.share - wrong.mean()) < 0.03
+        assert audit.estimate.low - 0.01 <= wrong.mean() <= audit.estimate.high + 0.01
+        issues = audit.is_label_issue
+        assert issues.sum() == round((1 - audit.judged.quality).sum())
+        assert set(audit.ranking[: issues.sum()]) == set(np.flatnonzero(issues))
+        assert (issues & wrong).sum() >= 0.93 * max(wrong.sum(), 1) * bool(wrong.any())
+    assert audits[0].is_label_issue.sum() <= 4  # of a clean site's 400 labels
+    assert wrong[audits[2].ranking[:50]].all()
+    assert len(audits.table) == 1200
+
+
+def test_what_leaves_a_site_is_added_up_so_that_how_samples_are_dealt_does_not_matter():
+    """The filter is learnt from sums: one site with everything learns the same histogram."""
+    pairs = [(as_logits(p), y) for p, y, _ in SITES[1:]]
+    apart = learnt_together(pairs)
+    logits, labels = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
+    whole = learnt_together([(logits, labels)])
+    assert apart["mixture"].shape == (6,)
+    assert np.allclose(apart["bias"], whole["bias"])
+    assert np.allclose(apart["mixture"], whole["mixture"])
+    opinion = judged(*pairs[0], apart)
+    assert opinion.second_opinion is not None
+
+
+def test_any_torch_net_will_do():
+    net = torch.nn.Linear(5, 5)
+    with torch.no_grad():
+        net.weight.copy_(torch.eye(5))
+        net.bias.zero_()
+    inputs = [as_logits(p).astype(np.float32) for p, _, _ in SITES]
+    labels = [s[1] for s in SITES]
+    of_net = feddiv.audit(model=net, samples=inputs, labels=labels)
+    direct = feddiv.audit(probabilities=[s[0] for s in SITES], labels=labels)
+    assert net.training
+    for one, other in zip(of_net, direct, strict=True):
+        assert one.estimate.share == pytest.approx(other.estimate.share, abs=1e-4)
+
+
+def test_files_of_probabilities(tmp_path):
+    p, y, _ = SITES[1]
+    names = [f"scan{n}.png" for n in range(len(y))]
+    classes = [f"class {n}" for n in range(5)]
+    np.savez(tmp_path / "north.npz", probabilities=p, labels=y, classes=classes, samples=names)
+    header = ",".join(["sample", "label", *classes])
+    lines = [
+        ",".join([name, classes[label], *(f"{value:.6f}" for value in row)])
+        for name, label, row in zip(names, y, p, strict=True)
+    ]
+    (tmp_path / "south.csv").write_text("\n".join([header, *lines]) + "\n")
+    found = [read_predictions(tmp_path / name) for name in ("north.npz", "south.csv")]
+    assert [each.site for each in found] == ["north", "south"]
+    north, south = audits_of_predictions(found)
+    assert north.name(0) == south.name(0) == "scan0.png"
+    assert north.classes == south.classes == tuple(classes)
+    assert (north.is_label_issue == south.is_label_issue).mean() > 0.99
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"probabilities": np.eye(2)}, "array 'labels' is missing"),
+        ({"probabilities": np.eye(2), "labels": [0, 1], "x": [1]}, "unknown array 'x'"),
+        ({"probabilities": np.eye(2), "labels": [0, 2]}, "holds label 2"),
+        ({"probabilities": np.eye(2), "labels": [0]}, "2 numbers or names"),
+        ({"probabilities": np.eye(2)[0], "labels": [0, 1]}, "one row for each sample"),
+        ({"probabilities": np.full((2, 2), 0.6), "labels": [0, 1]}, "sum to 1, not 1.2"),
+        ({"probabilities": [[np.nan, 1.0]], "labels": [0]}, "row 0 holds no probabilities"),
+        ({"probabilities": [[1.0]], "labels": [0]}, "2 at least"),
+        ({"probabilities": np.eye(2), "labels": ["a", "c"], "classes": ["a", "b"]}, "'c'"),
+    ],
+)
+def test_a_file_that_holds_none_is_refused_in_one_line(tmp_path, arrays, said):
+    file = tmp_path / "mine.npz"
+    np.savez(file, **arrays)
+    with pytest.raises(UserError, match=said) as told:
+        read_predictions(file)
+    assert "\n" not in str(told.value)
+    assert "mine.npz" in str(told.value)
+
+
+def test_sites_have_to_have_the_same_classes(tmp_path):
+    for name, classes in (("a", ["x", "y"]), ("b", ["x", "z"])):
+        np.savez(tmp_path / f"{name}.npz", probabilities=np.eye(2), labels=[0, 1], classes=classes)
+    with pytest.raises(UserError, match="all have to have the same"):
+        audits_of_predictions([read_predictions(tmp_path / f"{name}.npz") for name in "ab"])
+
+
+def test_a_site_with_one_class_and_one_with_nothing():
+    p, y, _ = SITES[1]
+    only = y == 3
+    audits = feddiv.audit(
+        probabilities=[p, p[only], p[:0]], labels=[y, y[only], y[:0]], classes=list("abcde")
+    )
+    assert len(audits[2]) == 0
+    assert audits[1].estimate.share > 0.1
+    with pytest.raises(UserError, match="labels of 0 sites for 1"):
+        feddiv.audit(probabilities=[p])
+    with pytest.raises(UserError, match="one of them"):
+        feddiv.audit()
