@@ -158,6 +158,7 @@ def test_a_site_allows_a_method_and_a_net_by_name(made, tmp_path):
     for more, wanted in (
         ({}, ""),
         (allowed, ' allow-method="my.pkg:Mine" allow-net="my.nets:small"'),
+        ({"FEDDIV_SITE_ENCODER": "/srv/my nets/e.onnx"}, ' encoder="/srv/my nets/e.onnx"'),
     ):
         subprocess.run([site / "supernode.sh"], env=usual | more, check=True, timeout=30)
         config = f"data-path='{tmp_path}' site-path='{site / 'site'}'{wanted}"
