@@ -2,6 +2,7 @@
 
 import csv
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from feddiv.core.errors import UserError
 from feddiv.core.randomness import Streams
 from feddiv.data import DataOptions, Dataset, load_dataset
 from feddiv.data.sources import SOURCES
-from feddiv.data.texts.texts import LONGEST, Texts
+from feddiv.data.texts.texts import BLANKS, LONGEST, NoText, Texts, usable
 
 
 def source(name: str, path: Path, **options: Any) -> Dataset:
@@ -127,6 +128,20 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path, content: bytes, said: s
     (tmp_path / "spam" / "3.txt").write_bytes(content)
     with pytest.raises(UserError, match=f"spam/3.txt: {said}"):
         source("folder", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("\0 \0", "the text is empty"), (" \0\u3000\n\0", "is empty"), ("a \ud800", "lone surrogate")],
+)
+def test_what_is_no_text(text: str, said: str) -> None:
+    with pytest.raises(NoText, match=said):
+        usable(text)
+
+
+def test_blanks_around_a_text_are_no_part_of_it() -> None:
+    assert usable("\0 \u2003\0a b\n\0 ") == "a b"
+    assert {chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace()} < set(BLANKS)
 
 
 def test_a_mark_of_utf8_is_no_part_of_the_text(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from torch import nn
 pytest.importorskip("onnxruntime", reason="needs feddiv[encoders]")
 onnx = pytest.importorskip("onnx", reason="needs the dev extra")
 
-from tests.encoders.colours import onnx_file
+from tests.encoders.colours import onnx_file  # noqa: E402
 
-from feddiv.core.errors import UserError
-from feddiv.encoders.choice import EncoderChoice
-from feddiv.encoders.registry import make_encoder
+from feddiv.core.errors import UserError  # noqa: E402
+from feddiv.encoders.choice import EncoderChoice  # noqa: E402
+from feddiv.encoders.registry import make_encoder  # noqa: E402
 
 PLAIN = {"mean": (0.0,), "std": (1.0,)}
 

@@ -42,7 +42,7 @@ def test_a_site_does_not_do_more_than_it_allows(deployment, limit, said):
 
 def test_an_encoder_sees_no_larger_images_than_the_site_allows():
     asked = load_experiment("quickstart", ["data.encoder=effnet_lite0", "data.encoder_size=513"])
-    with pytest.raises(UserError, match="data.encoder_size=513: .* at most most-size=512"):
+    with pytest.raises(UserError, match=r"data.encoder_size=513: .* at most most-size=512"):
         SiteLimits().check_experiment(asked)
     SiteLimits(most_size=513).check_experiment(asked)
 

@@ -1,5 +1,6 @@
 """Runs on the features of a frozen encoder: what is pinned, gone on with, and used afterwards."""
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.core.files import load_tensors, tensors_hash
 from feddiv.core.import_path import _named
-from feddiv.runs.start_and_resume import Watcher
+from feddiv.runs.start_and_resume import Watcher, as_begun
 
 pytestmark = pytest.mark.slow
 
@@ -83,6 +84,21 @@ def test_a_stopped_run_goes_on_with_the_same_bits(tmp_path: Path) -> None:
     assert model_of(again) == model_of(whole)
 
 
+def test_the_same_settings_go_on_with_a_run(tmp_path: Path, graph: Path) -> None:
+    """One number for all colours, and capitals of a sha256, are what the run made of them."""
+    sha256 = hashlib.sha256(graph.read_bytes()).hexdigest().upper()
+    settings = plain(graph, **{"data.encoder_mean": 0.5, "data.encoder_sha256": sha256})
+    begun = feddiv.run("quickstart", settings, out=tmp_path / "run", workers=0)
+    kept = load_experiment(begun.folder / "config.toml")
+    assert kept.data.encoder_mean == (0.5, 0.5, 0.5)
+    as_begun(kept, load_experiment("quickstart", settings), begun.folder)
+    other = {**settings, "data.encoder_mean": 0.4}
+    with pytest.raises(
+        UserError, match=r"data.encoder_mean=\(0.4,\): the run in .* was begun with"
+    ):
+        as_begun(kept, load_experiment("quickstart", other), begun.folder)
+
+
 def test_an_encoder_with_other_weights_ends_a_resume(tmp_path: Path, graph: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         feddiv.run("quickstart", plain(graph), out=tmp_path / "a", workers=0, watcher=Impatient())
@@ -97,6 +113,12 @@ def test_a_relative_path_means_the_same_from_anywhere(
     monkeypatch.chdir(tmp_path)
     run = feddiv.run("quickstart", plain(Path(graph.name)), out="run", workers=0)
     assert load_experiment(run.folder / "config.toml").data.encoder == str(graph)
+
+
+def test_a_home_that_nobody_has_is_one_line() -> None:
+    experiment = load_experiment("quickstart", plain(Path("~nosuchuser/x.onnx")))
+    with pytest.raises(UserError, match=r"~nosuchuser/x.onnx: there is no home folder of that user"):
+        experiment.from_anywhere()
 
 
 def digit_files(folder: Path, count: int = 5) -> tuple[list[Path], np.ndarray]:

@@ -91,6 +91,8 @@ def test_what_is_refused(run: feddiv.Run, tmp_path: Path, words: Path) -> None:
     model = feddiv.load(run.folder)
     with pytest.raises(UserError, match="sample 1: the text is empty"):
         model.predict(["one", " "])
+    with pytest.raises(UserError, match="sample 1: it has half a character in it"):
+        model.predict(["one", "\ud800"])
     with pytest.raises(UserError, match="sample 1 is a int; give a text"):
         model.predict(["one", 1])
     with pytest.raises(UserError, match=r"this model takes \(2,\) of float32"):

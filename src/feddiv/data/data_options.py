@@ -1,11 +1,11 @@
 """Which data to use, as the user writes it."""
 
 import math
-from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field
 
+from feddiv.core.given_files import at_home
 from feddiv.core.options import GivenPath, Listed, ListedNumbers, Options
 from feddiv.data.transform import Augment
 from feddiv.encoders.choice import EncoderChoice, Pooling
@@ -116,7 +116,9 @@ class DataOptions(Options):
     # 2 also encodes the mirrored image: training draws one of the two each time.
     encoder_views: int = Field(default=1, ge=1, le=2)
     # sha256 (hex) of the encoder's weights.
-    encoder_sha256: str | None = Field(default=None, pattern="^[0-9a-fA-F]{64}$")
+    encoder_sha256: (
+        Annotated[str, Field(pattern="^[0-9a-fA-F]{64}$"), AfterValidator(str.lower)] | None
+    ) = None
     # For normalisation: one number, or one for each channel or feature.
     mean: Annotated[Annotated[tuple[float, ...], Field(strict=False)] | None, ListedNumbers] = None
     # For normalisation, like mean.
@@ -157,16 +159,23 @@ class DataOptions(Options):
         )
 
     def as_resolved(self, begun: Self) -> Self:
-        """The same, where it says nothing about its encoder with what a run was begun with."""
+        """The same, where it says nothing about its encoder with what a run was begun with.
+
+        One number for all colours means what the run made of it, as many as there are colours.
+        """
         if self.encoder is None or begun.encoder is None:
             return self
         found = {key: getattr(begun, key) for key in type(self).model_fields if "encoder_" in key}
+        own = {key: getattr(self, key) for key in found}
+        for key, value in own.items():
+            if isinstance(value, tuple) and value * len(found[key] or ()) == found[key]:
+                own[key] = None
         return self.model_copy(
-            update={key: value for key, value in found.items() if getattr(self, key) is None}
+            update={key: value for key, value in found.items() if own[key] is None}
         )
 
     def from_anywhere(self) -> Self:
         """The same with the absolute path of an encoder that is a file."""
         if self.encoder is None or not is_onnx_file(self.encoder):
             return self
-        return self.model_copy(update={"encoder": str(Path(self.encoder).expanduser().absolute())})
+        return self.model_copy(update={"encoder": str(at_home(self.encoder).absolute())})

@@ -11,8 +11,11 @@ import numpy.typing as npt
 
 from feddiv.core.arrays import Rows
 from feddiv.core.terminal import shown
+from feddiv.data.names import is_utf8
 
 LONGEST: Final = 16 << 20  # bytes of one text
+# What may be around a text: zero bytes too, and all that Unicode calls blank.
+BLANKS: Final = "\0" + "".join(filter(str.isspace, map(chr, range(0x3001))))
 
 
 class NoText(ValueError):
@@ -77,10 +80,12 @@ class Texts:
 
 def usable(text: str) -> str:
     """The text without blanks around it; refused where nothing is left, or far too much."""
-    stripped = text.strip().strip("\0")
+    stripped = text.strip(BLANKS)
     if not stripped:
         raise NoText("the text is empty")
-    if len(stripped) > LONGEST or len(stripped.encode(errors="replace")) > LONGEST:
+    if not is_utf8(stripped):
+        raise NoText("it has half a character in it (a lone surrogate), which UTF-8 has not")
+    if len(stripped) > LONGEST or len(stripped.encode()) > LONGEST:
         raise NoText(f"the text has more than {LONGEST:,} bytes")
     if "\0" in stripped:
         raise NoText("it has a zero byte in it: it is UTF-16, or no text; save it in UTF-8")
