@@ -262,22 +262,26 @@ def test_a_secure_sum_over_three_processes(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_a_visit_that_is_killed_is_missed_and_the_site_takes_part_again(network: Network) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_visit_that_is_killed_is_missed_and_the_site_takes_part_again(
+    network: Network, number: signal.Signals
+) -> None:
+    name = f"crashed-{number.name}"
     run, out = network.start(
-        "crashed", rounds=4, evaluation__every=1, federation__quorum=0.5, train__epochs=2
+        name, rounds=4, evaluation__every=1, federation__quorum=0.5, train__epochs=2
     )
     journal, app = out / "rounds.jsonl", app_process(network.nodes[1])
     meet(journal.exists, run)
     meet(lambda: descendants(app), run)
     [visit] = descendants(app)
     time.sleep(0.2)  # it has its message by then: for one that was not fetched Flower says nothing
-    os.kill(visit, signal.SIGKILL)
-    network.finished("crashed", run)
+    os.kill(visit, number)
+    network.finished(name, run)
     rounds = lines(journal)
     assert any(1 in line["missing"] for line in rounds)
     assert rounds[-1]["missing"] == []
     assert app_process(network.nodes[1]) == app
-    assert "a visit was ended by SIGKILL" in network.nodes[1].log.read_text()
+    assert f"a visit was ended by {number.name}" in network.nodes[1].log.read_text()
 
 
 @pytest.mark.full
