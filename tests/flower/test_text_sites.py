@@ -79,7 +79,8 @@ def test_sites_tell_sums_of_their_features(deployment):
 def test_a_site_with_another_encoder_stays_out(deployment, capsys):
     tokenizer(deployment / "b" / "encoder", longest=7)
     grid, config = grid_of(deployment, ("a", "b"))
-    with pytest.raises(TooFew, match=r"its weights are others than those of this run \(sha256"):
+    with pytest.raises(TooFew, match="its encoder has other weights than the run's") as told:
         served(grid, config)
+    assert str(deployment / "b") not in str(told.value)  # where it is, is told at home alone
     said = [line for line in capsys.readouterr().out.splitlines() if "weights are others" in line]
     assert len(said) >= 1
