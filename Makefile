@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: run quick test test-all package docs lint format clean
+.PHONY: run quick test test-all package docs results lint format clean
 
 run: $(STAMP)
 	$(BIN)/feddiv run quickstart
@@ -28,6 +28,10 @@ docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "Read site/index.html"
 
+# The tables of docs/results.md, from the rows in benchmarks/results.
+results: $(STAMP)
+	$(BIN)/python -m docs.generate.results
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -45,5 +49,5 @@ clean:
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -c constraints.txt \
-	    -e '.[dev,encoders,flower-simulation,mlflow,parquet,privacy,tensorboard,vision]'
+	    -e '.[benchmarks,dev,encoders,flower-simulation,mlflow,parquet,privacy,review,tensorboard,vision]'
 	touch $@

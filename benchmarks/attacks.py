@@ -2,6 +2,7 @@
 
     .venv/bin/python benchmarks/attacks.py digits --jobs 2       run what is missing, print tables
     .venv/bin/python benchmarks/attacks.py cifar10 --table       print tables only
+    .venv/bin/python benchmarks/attacks.py features --jobs 2     frozen features, 100 clients
     … --only "all clean" "all noisy" --methods plus --seeds 0    less of it
     … --results FOLDER                                           keep results elsewhere
 
@@ -10,7 +11,8 @@ replaced but what they say. Who lies is drawn from the seed and the same for all
 runs are lines of RESULTS/attacks.jsonl: a run that is there is not repeated. Accuracy is the mean
 of the last ten rounds on the test set. F1 is that of the final filter on the labels of honest
 clients only, as what liars think of their own labels is of no interest; without an attack it is
-given for the same clients. CIFAR-10 is read from FEDDIV_DATA.
+given for the same clients. CIFAR-10 is read from FEDDIV_DATA. The study `features` encodes it
+once, into the user's cache or FEDDIV_CACHE. `attack_studies.py` says what is run.
 """
 
 import argparse
@@ -28,6 +30,19 @@ from statistics import mean
 from typing import Any
 
 import numpy as np
+from attack_studies import (
+    DEFENCES,
+    FILTER,
+    FILTERING,
+    LARGEST,
+    METHODS,
+    OFF,
+    SETTINGS,
+    SHARES,
+    STUDIES,
+    TELLS,
+    Study,
+)
 from liars import LyingInProcess, chosen_liars
 from lies import ATTACKS, NONE, Attack
 
@@ -42,66 +57,6 @@ from feddiv.runs.start_and_resume import Watcher, run_experiment
 
 RESULTS = Path(__file__).parent / "results"
 FILE = "attacks.jsonl"
-SHARES = (0.1, 0.3)
-
-# What follows `feddiv run`.
-SETTINGS = {
-    "digits": ["quickstart", "against=[]"],
-    "cifar10-laptop": ["cifar10-laptop", "against=[]"],
-}
-METHODS = {
-    "plus": [],
-    "paper": ["method.variant=paper"],
-    "FedAvg": ["method.name=fedavg"],
-}
-# What clients of a method tell of their scores: what there is to lie about beside the model.
-TELLS = {"plus": ("histogram", "softmax", "tally"), "paper": ("mixture",), "FedAvg": ()}
-# `off` is what every run has: replies are checked, and so is the merged model.
-OFF, FILTER, ALIGNED = "off", "filter", "aligned"
-DEFENCES = {
-    OFF: [],
-    FILTER: ["robust.filter=trimmed_mean"],
-    # In a hand-over there is nothing to compare a model with: warm-up by averages.
-    ALIGNED: [
-        "robust.weights=aligned",
-        "robust.clip=1.0",
-        "method.warmup.mode=average",
-        "robust.filter=trimmed_mean",
-        "federation.largest_site={largest}",
-    ],
-}
-FILTERING = ("robust.filter", "method.warmup")  # what only methods with a filter have
-LARGEST = {"digits": 200, "cifar10-laptop": 300}  # true sizes are about 144 and 250
-
-
-@dataclass(frozen=True)
-class Study:
-    """Which attacks on which methods, under which defences, belong together."""
-
-    setting: str
-    seeds: Sequence[int]
-    attacks: Sequence[str]
-    shares: Sequence[float]
-    defences: dict[str, Sequence[str]]  # by method
-
-
-# Options of defences were chosen on seeds 0 to 2; reported are seeds that nobody had looked at.
-STUDIES = {
-    "digits": Study(
-        "digits",
-        (20, 21, 22),
-        tuple(ATTACKS),
-        SHARES,
-        {"plus": tuple(DEFENCES), "paper": (OFF, FILTER), "FedAvg": (OFF, ALIGNED)},
-    ),
-    "cifar10": Study(
-        "cifar10-laptop",
-        (20, 21, 22),
-        (NONE, "all noisy", "all clean", "update × −1", "silent"),
-        (0.3,),
-        {"plus": tuple(DEFENCES), "paper": (OFF, FILTER)},
-    ),
-}
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
     .venv/bin/python benchmarks/crash.py [--times 100] [--seed 0]
     … --only run "data get" --kinds killed             these only, others stay as they were
+    … --anew                                           also trials that were made before
     .venv/bin/python benchmarks/crash.py --table       print the table of the last measurement
 
 Every trial begins in an empty folder, is crashed once (one in three: twice), and is taken up until
@@ -11,6 +12,7 @@ what they need: a moment of a run is then hardly ever one of its imports. A full
 random size, which grows before the run is taken up, or every other time a limit on the size of
 files (RLIMIT_FSIZE), which fails in the middle of one; where mounting is not allowed, always the
 latter. A full disk has to be told in one line. `crash_targets.py` lists what can be crashed.
+Outcomes are kept after every trial: the same command goes on where it was stopped.
 """
 
 import argparse
@@ -22,20 +24,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from crash_targets import TARGETS, Fingerprint, Job, Target
+from crash_contract import Fingerprint, Job, Target
+from crash_targets import TARGETS
+from small_disks import AMPLE, can_mount, disk, resize
+
+from feddiv.core.files import write_json
 
 RESULTS = Path(__file__).parent / "results" / "crash.json"
 KINDS = ("killed", "killed, torn last line", "full disk")
 PATIENCE = 300.0  # seconds until a process counts as stuck
-AMPLE = 1 << 30  # bytes of a disk that is not full
 
 
 @dataclass
@@ -44,6 +49,7 @@ class Outcome:
 
     target: str
     kind: str
+    seed: int = 0  # of the random moments; each trial has draws of its own
     trials: int = 0
     crashes: int = 0  # a trial may have two
     same: int = 0  # trials that ended as if nothing had happened
@@ -105,8 +111,8 @@ class Trials:
     """Trials of one target."""
 
     target: Target
-    rng: Random
     scratch: Path
+    rng: Random = field(default_factory=lambda: Random(0))
     reference: Fingerprint = field(default_factory=dict)
     span: float = 0.0  # seconds from the first sign of work to the end
     size: int = 0  # bytes of all files in the end
@@ -120,7 +126,7 @@ class Trials:
         while self.target.signs(folder) == before and time.monotonic() < started + PATIENCE:
             time.sleep(0.002)
         begun = time.monotonic()
-        self._finish(child)
+        self.finish(child)
         self.span = time.monotonic() - begun
         self.reference = self.target.result(folder)
         sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
@@ -129,12 +135,12 @@ class Trials:
     def trial(self, kind: str, folder: Path) -> int:
         """One trial; how many crashes there were. None in time is none at all."""
         wanted, crashes = 1 + (self.rng.random() < 1 / 3), 0
-        crash = self._fill if kind == "full disk" else self._kill
+        crash = self._fill if kind == "full disk" else self.kill
         while crashes < wanted and crash(folder):
             crashes += 1
             if "torn" in kind and folder.exists():
                 self.target.tear(folder, self.rng)
-        self._finish(Child(self.target.job(folder), self.scratch / "log"))
+        self.finish(Child(self.target.job(folder), self.scratch / "log"))
         found = self.target.result(folder)
         if found != self.reference:
             names = {*found, *self.reference}
@@ -142,7 +148,8 @@ class Trials:
             raise Failure(f"ended with another {', '.join(other)}")
         return crashes
 
-    def _finish(self, child: Child) -> None:
+    def finish(self, child: Child) -> None:
+        """Wait for it; it has to end well."""
         code = child.ended(time.monotonic() + PATIENCE)
         if code is None:
             child.kill()
@@ -150,7 +157,7 @@ class Trials:
         if code:
             raise Failure(f"ended with code {code}: {child.said()[-300:]}")
 
-    def _kill(self, folder: Path) -> bool:
+    def kill(self, folder: Path) -> bool:
         """Kill it at a random moment; False where it had ended by then."""
         before = self.target.signs(folder)
         child = Child(self.target.job(folder), self.scratch / "log")
@@ -193,57 +200,55 @@ class Trials:
         return code != 0
 
 
-def resize(disk: Path, size: int) -> None:
-    """Give a tmpfs another size."""
-    subprocess.run(["mount", "-o", f"remount,size={size}", str(disk)], check=True)
-
-
-@contextmanager
-def disk(place: Path, *, mounted: bool) -> Iterator[Path]:
-    """A folder that is a file system of its own, if that is wanted."""
-    place.mkdir()
-    if not mounted:
-        yield place
-        return
-    size = f"size={AMPLE}"
-    subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(place)], check=True)
-    try:
-        yield place
-    finally:
-        subprocess.run(["umount", str(place)], check=True)
-
-
-def can_mount() -> bool:
-    """Whether this process may mount."""
-    with tempfile.TemporaryDirectory() as folder:
-        mount = ["mount", "-t", "tmpfs", "-o", "size=4096", "tmpfs", folder]
-        if subprocess.run(mount, check=False, capture_output=True).returncode:
-            return False
-        subprocess.run(["umount", folder], check=True)
-        return True
-
-
-def crashed(name: str, kind: str, times: int, seed: int, *, mount: bool) -> Outcome:
-    """So many trials of one kind."""
-    outcome, rng = Outcome(name, kind), Random(f"{seed}/{name}/{kind}")
+def crashed(
+    outcome: Outcome,
+    times: int,
+    *,
+    mount: bool,
+    keep: Callable[[Outcome], None] = lambda kept: None,
+) -> Outcome:
+    """So many trials of one kind, or those that an outcome lacks; `keep` is told after each."""
+    name, kind = outcome.target, outcome.kind
+    if outcome.trials >= times:
+        return outcome
     with tempfile.TemporaryDirectory() as scratch, TARGETS[name].ready():
-        trials = Trials(TARGETS[name], rng, Path(scratch))
+        trials = Trials(TARGETS[name], Path(scratch))
         trials.measure()
+        attempt = 0
         while outcome.trials < times:
+            trials.rng = Random(f"{outcome.seed}/{name}/{kind}/{outcome.trials}/{attempt}")
             place = Path(scratch) / f"disk{outcome.trials}"
             with disk(place, mounted=mount and kind == "full disk"):
                 try:
-                    crashes = trials.trial(kind, place / "it")
+                    crashes, failed = trials.trial(kind, place / "it"), ""
                 except Failure as why:
-                    outcome.failures.append(f"trial {outcome.trials}: {why}")
-                    outcome.trials += 1
-                    continue
-            if crashes:  # else it had ended before it was to be crashed
-                outcome.trials += 1
-                outcome.crashes += crashes
-                outcome.same += 1
+                    crashes, failed = 0, f"trial {outcome.trials}: {why}"
             subprocess.run(["rm", "-rf", str(place)], check=True)
+            if not crashes and not failed:  # it had ended before it was to be crashed
+                attempt += 1
+                continue
+            outcome = replace(
+                outcome,
+                trials=outcome.trials + 1,
+                crashes=outcome.crashes + crashes,
+                same=outcome.same + (not failed),
+                failures=[*outcome.failures, *([failed] if failed else [])],
+            )
+            attempt = 0
+            keep(outcome)
     return outcome
+
+
+def begun(outcomes: list[dict[str, Any]], name: str, kind: str, seed: int, times: int) -> Outcome:
+    """What there is of such trials with this seed, to go on with; of more than asked for: nothing.
+
+    A measurement of another length, of before seeds were kept, or one that failed begins anew.
+    """
+    for row in outcomes:
+        same = (row["target"], row["kind"], row.get("seed")) == (name, kind, seed)
+        if same and row["trials"] <= times and not row["failures"]:
+            return Outcome(**row)
+    return Outcome(name, kind, seed)
 
 
 def replaced(outcomes: list[dict[str, Any]], new: dict[str, Any]) -> list[dict[str, Any]]:
@@ -272,23 +277,27 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=TARGETS, help="these only")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, help="these kinds of crash only")
     parser.add_argument("--seed", type=int, default=0, help="of the random moments")
+    parser.add_argument("--anew", action="store_true", help="also what has been measured")
     parser.add_argument("--results", type=Path, default=RESULTS, help="file of the results")
     parser.add_argument("--table", action="store_true", help="crash nothing")
     options = parser.parse_args()
     file, mount = options.results, can_mount()
     kept = json.loads(file.read_text()) if file.exists() else {"outcomes": []}
+
+    def keep(outcome: Outcome) -> None:
+        kept["command"] = f"benchmarks/crash.py --times {options.times} --seed {options.seed}"
+        kept["date"] = datetime.now(UTC).date().isoformat()
+        kept["full_disk"] = "tmpfs and RLIMIT_FSIZE" if mount else "RLIMIT_FSIZE"
+        kept["outcomes"] = replaced(kept["outcomes"], asdict(outcome))
+        write_json(file, kept)
+
     for name in () if options.table else options.only or TARGETS:
         for kind in options.kinds or KINDS:
-            outcome = crashed(name, kind, options.times, options.seed, mount=mount)
+            before = [] if options.anew else kept["outcomes"]
+            outcome = begun(before, name, kind, options.seed, options.times)
+            outcome = crashed(outcome, options.times, mount=mount, keep=keep)
             said = f"{name}, {kind}: {outcome.same} of {outcome.trials}, {outcome.crashes} crashes"
             print("\n".join([said, *outcome.failures]), file=sys.stderr, flush=True)
-            kept = {
-                "command": f"benchmarks/crash.py --times {options.times} --seed {options.seed}",
-                "date": datetime.now(UTC).date().isoformat(),
-                "full_disk": "tmpfs and RLIMIT_FSIZE" if mount else "RLIMIT_FSIZE",
-                "outcomes": replaced(kept["outcomes"], asdict(outcome)),
-            }
-            file.write_text(json.dumps(kept, indent=2) + "\n")
     print(table(kept["outcomes"]))
     if any(row["failures"] for row in kept["outcomes"]):
         raise SystemExit(1)

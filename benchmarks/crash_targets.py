@@ -8,20 +8,22 @@ import json
 import os
 import sys
 import tomllib
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from crash_contract import Fingerprint, Job, Target
+from crash_encoding import EncodingTarget
 
 sys.path.append(str(Path(__file__).parents[1]))  # for tests.web
 from tests.web import Web, packed_benchmark, serving
 
 import feddiv
 from feddiv.core.archives import read_npz
+from feddiv.core.errors import UserError
 from feddiv.core.files import Unreadable, load_tensors
 from feddiv.core.trees import assemble
 from feddiv.runs.checkpoint import FOLDER, HEADER, Standing
@@ -32,33 +34,6 @@ TINY = (
     *("clients.count=4", "data.test_images=100"),
 )
 TIMES = ("seconds", "evaluation_seconds")  # what may differ between two runs that are the same
-Job = Callable[[], object]
-Fingerprint = dict[str, str]
-
-
-class Target(ABC):
-    """Something that writes to a folder, can be killed there and taken up again."""
-
-    @abstractmethod
-    def job(self, folder: Path) -> Job:
-        """Begin it in this folder or, if it was begun there, take it up."""
-
-    @abstractmethod
-    def signs(self, folder: Path) -> object:
-        """Something that changes when a process has begun to work in the folder."""
-
-    @abstractmethod
-    def result(self, folder: Path) -> Fingerprint:
-        """Fingerprints of all that must be the same whether it was killed or not."""
-
-    @abstractmethod
-    def tear(self, folder: Path, rng: Random) -> None:
-        """Cut off or garble what nobody had made sure is on the disk."""
-
-    @contextmanager
-    def ready(self) -> Iterator[None]:
-        """What it needs around it."""
-        yield
 
 
 class RunTarget(Target):
@@ -180,7 +155,6 @@ class DownloadTarget(Target):
 
     def job(self, folder: Path) -> Job:
         """What the command does, for a data set that is in no catalogue."""
-        from feddiv.core.errors import UserError
         from feddiv.data.published.get import get
 
         assert self.web is not None
@@ -227,4 +201,5 @@ TARGETS: dict[str, Target] = {
     "run, two workers": RunTarget("against=[]", "checkpoint.seconds=0.2", workers=2),
     "run with `against`": RunTarget("against=fedavg", "checkpoint.seconds=0.2"),
     "data get": DownloadTarget(),
+    "encoding": EncodingTarget(),
 }

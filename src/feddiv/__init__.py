@@ -1,11 +1,12 @@
 """Federated learning when labels can't be trusted.
 
-The verbs of the command line: `run` trains and compares, `resume` goes on
-after a stop, `report` makes a page of runs, `load` gives a trained model, `audit` says which labels
-look wrong, `NoiseFilter` finds wrong labels from per-client scores alone.
+The verbs of the command line: `run` trains and compares, `resume` goes on after a stop, `sweep`
+runs methods × settings × seeds, `table` sums them up, `reproduce` makes the paper's tables again,
+`report` makes a page of runs, `load` gives a trained model, `audit` says which labels look wrong,
+`NoiseFilter` finds wrong labels from per-client scores alone.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from feddiv.runs.run import Carrier, Run
     from feddiv.runs.run_folder import RunFolder
     from feddiv.runs.start_and_resume import Watcher
+    from feddiv.tables.reproduce import Reproduced
+    from feddiv.tables.sweep import SweepWatcher, Swept
+    from feddiv.tables.verb import Format
 
     __version__: str
 
@@ -36,6 +40,8 @@ __all__ = [
     "NoiseFilter",
     "Note",
     "Run",
+    "SweepWatcher",
+    "Swept",
     "TrainedModel",
     "UserError",
     "Watcher",
@@ -45,8 +51,11 @@ __all__ = [
     "load",
     "load_experiment",
     "report",
+    "reproduce",
     "resume",
     "run",
+    "sweep",
+    "table",
 ]
 
 # Imported when first asked for: they bring torch, which takes seconds.
@@ -58,6 +67,8 @@ _HOMES = {
     "label_scores": "feddiv.learning.score",
     "LabelAudits": "feddiv.audits.label_audit",
     "Run": "feddiv.runs.run",
+    "SweepWatcher": "feddiv.tables.sweep",
+    "Swept": "feddiv.tables.sweep",
     "TrainedModel": "feddiv.runs.model",
     "Watcher": "feddiv.runs.start_and_resume",
 }
@@ -219,6 +230,75 @@ def report(
 
     folders = [each if isinstance(each, str | Path) else each.folder for each in runs]
     return save_report(folders, out, figures)
+
+
+def sweep(
+    sweep: "str | Path | Mapping[str, Any]",
+    *,
+    out: str | Path | None = None,
+    jobs: int | None = None,
+    ray: str | None = None,
+    dry_run: bool = False,
+    watcher: "SweepWatcher | None" = None,
+) -> "Swept":
+    """Run methods × settings × seeds of a sweep's file, or of a tree with the same keys.
+
+    What is finished is not repeated, what was stopped goes on from its checkpoint; a run that fails
+    is in `failed` of what comes back, and the others go on. Without `out` the sweep's folder is
+    `sweeps/NAME`. `jobs` are runs at the same time, by default one per core; `ray` is the address
+    of a Ray cluster. With `dry_run` nothing is run: `plan` says what is left.
+
+    Examples:
+        >>> import feddiv
+        >>> plan = feddiv.sweep(
+        ...     {"settings": ["quickstart"], "methods": ["fedavg", "feddiv"], "seeds": [0, 1]},
+        ...     dry_run=True,
+        ... ).plan
+        >>> len(plan.left), plan.left[0].title
+        (4, 'quickstart, fedavg, seed 0')
+    """
+    from feddiv.tables.sweep import sweep as run_sweep
+
+    return run_sweep(sweep, out=out, jobs=jobs, ray=ray, dry_run=dry_run, watcher=watcher)
+
+
+def table(
+    *places: str | Path,
+    format: "Format" = "md",
+    paper: bool = False,
+    show: str = "all",
+) -> str:
+    """Make a table of runs: mean±std over seeds, the best in bold, as Markdown, CSV or LaTeX.
+
+    `places` are folders of sweeps or of runs, and files of result rows. With `paper` the number
+    that the paper has is beside ours. `show` is "all", one measure ("best", "last", "last ten",
+    "filter F1") for methods × settings, or "seeds" for every seed by itself.
+    """
+    from feddiv.tables.verb import table_of
+
+    return table_of(places, format, paper=paper, show=show)
+
+
+def reproduce(
+    study: str,
+    scale: str = "tiny",
+    *,
+    methods: "Sequence[str] | None" = None,
+    seeds: str | None = None,
+    out: str | Path | None = None,
+    jobs: int | None = None,
+    ray: str | None = None,
+) -> "tuple[Swept, Reproduced]":
+    """Make a table or figure of the paper again: "table1" to "table5", "figure-filter", ….
+
+    `scale` is "tiny" (digits), "laptop", "features" or "paper". `seeds` is "3" for so many of the
+    scale's seeds, or "30,31" or "30-32" for these. Gives the sweep, and what was written of it: the
+    table as `text`, the `page` of figures.
+    """
+    from feddiv.tables.reproduce import reproduce as made_again
+
+    folder = None if out is None else at_home(out)
+    return made_again(study, scale, methods=methods, seeds=seeds, out=folder, jobs=jobs, ray=ray)
 
 
 def _check_federation(experiment: "Experiment", workers: int | None) -> None:

@@ -89,7 +89,7 @@ def test_files_of_probabilities(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "said"),
     [
-        ({"probabilities": np.eye(2)}, "array 'labels' is missing"),
+        ({"probabilities": np.eye(2)}, "labels are missing"),
         ({"probabilities": np.eye(2), "labels": [0, 1], "x": [1]}, "unknown array 'x'"),
         ({"probabilities": np.eye(2), "labels": [0, 2]}, "holds label 2"),
         ({"probabilities": np.eye(2), "labels": [0]}, "2 numbers or names"),

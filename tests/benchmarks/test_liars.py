@@ -16,6 +16,7 @@ from feddiv.core.randomness import Streams
 from feddiv.federation.federation import Absence, Federation
 from feddiv.federation.in_process import InProcess
 from feddiv.learning.average import copied
+from feddiv.learning.quality import filter_quality
 from feddiv.methods.contract import Exchange, Moment, Reply
 from feddiv.runs.prepare import Prepared, prepare
 from feddiv.runs.run import Run
@@ -169,6 +170,68 @@ def test_an_update_that_is_turned_round_is_left_out_of_a_run(tmp_path: Path) -> 
     assert left_out == [(1, 1), (2, 1), (3, 1)]
     honest = run(False, "honest")
     assert "left_out" not in (honest.folder / "clients.jsonl").read_text()
+
+
+@pytest.mark.slow
+def test_others_are_asked_in_the_place_of_who_is_turned_round(tmp_path: Path) -> None:
+    settings = {
+        **{"data.images": 400, "clients.count": 8, "clients.fraction": 0.5, "train.epochs": 2},
+        **{"method.name": "fedavg", "rounds": 12, "against": [], "noise.name": "none"},
+        **{"robust.weights": "aligned", "checkpoint.seconds": 0},
+    }
+
+    def visited(name: str, **more: object) -> list[set[int]]:
+        """Who was asked, round by round."""
+
+        def carrier(prepared: Prepared, folder: RunFolder) -> Federation:
+            federation = LyingInProcess(prepared.workspace, folder.path / "checkpoint" / "nets")
+            federation.lie(ATTACKS["update × −1"], LIAR)
+            return federation
+
+        experiment = load_experiment("quickstart", {**settings, **more})
+        folder = RunFolder(tmp_path / name)
+        run_experiment(experiment, folder, Watcher(), carrier=carrier)
+        text = (folder.path / "clients.jsonl").read_text()
+        lines = [json.loads(line) for line in text.splitlines()]
+        return [{x["client"] for x in lines if x["turn"] == turn} for turn in range(1, 13)]
+
+    plain, others = visited("plain"), visited("others", **{"robust.substitutes": True})
+    known = next(turn for turn, asked in enumerate(plain) if asked >= LIAR) + 1
+    assert others[:known] == plain[:known]  # until its first update nobody can know
+    assert sum(asked >= LIAR for asked in plain[known:]) > 2
+    assert sum(asked >= LIAR for asked in others[known:]) < sum(
+        asked >= LIAR for asked in plain[known:]
+    )
+    assert all(len(asked) == 4 for asked in others)
+
+
+@pytest.mark.slow
+def test_what_liars_say_of_their_scores_does_not_reach_a_robust_filter(tmp_path: Path) -> None:
+    settings = {"data.images": 500, "rounds": 8, "warmup.iterations": 2, "train.epochs": 2}
+    liars = chosen_liars(10, 0.3, seed=0)
+
+    def judged(attack: str, rule: str) -> tuple[Any, float]:
+        """Honest clients' p(clean) at the end, and the filter's F1 on them."""
+
+        def carrier(prepared: Prepared, folder: RunFolder) -> Federation:
+            federation = LyingInProcess(prepared.workspace, folder.path / "checkpoint" / "nets")
+            federation.lie(ATTACKS[attack], liars)
+            return federation
+
+        chosen = {**settings, "against": [], "robust.filter": rule, "seed": 0}
+        experiment = load_experiment("quickstart", chosen)
+        folder = RunFolder(tmp_path / f"{attack} {rule}")
+        found = run_experiment(experiment, folder, Watcher(), carrier=carrier).assessment
+        honest = ~np.isin(found["client"], list(liars))
+        wrong = (found["given_label"] != found["true_label"])[honest]
+        quality = found["label_quality"][honest]
+        return quality, filter_quality(quality, wrong)["f1"] or 0.0
+
+    noisy, f1 = judged("all noisy", "trimmed_mean")
+    clean, _ = judged("all clean", "trimmed_mean")
+    assert np.allclose(noisy, clean, atol=1e-9)  # opposite lies of 30 % of the clients, one filter
+    assert f1 > 0.8
+    assert judged("all noisy", "sum")[1] < 0.1  # the plain sum collapses
 
 
 def _net(reply: Reply) -> Any:

@@ -53,6 +53,7 @@ def test_bash_completes_presets_keys_and_names():
     assert bash("feddiv", "run", "quickstart", "method.name", "=", "fedavg") == [
         "fedavg",
         "fedavg-mixup",
+        "fedavg-warm",
     ]
     assert set(METHODS) <= set(bash("feddiv", "run", "method.name", "="))
     cut = ["quickstart", "rounds", "=", "40", "clients.f"]
@@ -82,7 +83,8 @@ def test_names_behind_a_key(offered):
         "partition.name=iid_stratified",
     ]
     assert offered("feddiv data describe model.name=c") == ["model.name=cnn"]
-    assert offered("feddiv run against=fedav") == ["against=fedavg", "against=fedavg-mixup"]
+    names = ("fedavg", "fedavg-mixup", "fedavg-warm")
+    assert offered("feddiv run against=fedav") == [f"against={name}" for name in names]
     assert offered("feddiv run rounds=3") == []
 
 

@@ -9,6 +9,7 @@ import typer
 
 from feddiv.cli.app import app
 from feddiv.cli.arguments import split_arguments
+from feddiv.cli.audit_words import WithUsual
 from feddiv.config.reading import load_experiment
 
 
@@ -19,6 +20,8 @@ def commands(
     for name, found in group.commands.items():
         if isinstance(found, click.Group):
             yield from commands(found, (*path, name))
+        elif isinstance(group, WithUsual) and name == group.usual:
+            yield path, found  # it goes by the name of its group
         else:
             yield (*path, name), found
 

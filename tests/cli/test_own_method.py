@@ -101,7 +101,7 @@ def test_show_and_list(command):
     assert "package.module:Class is one of your own" in command("list", "methods").out
     only = command("list", "methods", "fedavg-mixup").out
     assert only.startswith("fedavg ")
-    assert len([line for line in only.splitlines() if line.startswith("fed")]) == 2
+    assert len([line for line in only.splitlines() if line.startswith("fed")]) == 3
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,20 @@
 """What naming a choice does to the options that a preset or a file sets for it."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from feddiv.config.experiment import Experiment
 from feddiv.config.reading import load_experiment
 
-LAPTOP = "cifar10-laptop"  # sets method.filter.drop_below
+LAPTOP = {"base": "cifar10-laptop", "method": {"name": "feddiv", "filter": {"drop_below": 0.15}}}
 
 
-def loaded(*overrides: str, source: str | Path | None = LAPTOP) -> tuple[Experiment, list[str]]:
+def loaded(
+    *overrides: str, source: str | Path | Mapping[str, Any] | None = LAPTOP
+) -> tuple[Experiment, list[str]]:
     """The experiment, and what was said about it."""
     notes: list[str] = []
     return load_experiment(source, overrides, note=notes.append), notes
@@ -35,12 +39,14 @@ def test_naming_what_is_chosen_already_keeps_its_options(same: list[str]) -> Non
 
 
 def test_the_same_in_a_file_on_top_of_a_preset(tmp_path: Path) -> None:
-    file, plain = tmp_path / "mine.toml", load_experiment(LAPTOP)
-    for method in ('name = "feddiv-plus"', 'variant = "plus"', 'name = "feddiv"'):
-        file.write_text(f'base = "{LAPTOP}"\n[method]\n{method}\n')
+    file, plain = tmp_path / "mine.toml", load_experiment("quickstart")
+    assert plain.noise != load_experiment(None, ["noise.name=symmetric"]).noise
+    for same in ('[noise]\nname = "symmetric"', '[noise]\nlevels = "bernoulli"',
+                 '[method]\nname = "feddiv-plus"', '[method]\nvariant = "plus"'):  # fmt: skip
+        file.write_text(f'base = "quickstart"\n{same}\n')
         assert load_experiment(file) == plain
-    file.write_text(f'base = "{LAPTOP}"\n[method]\nname = "feddiv-paper"\n')
-    assert load_experiment(file).method == load_experiment(None, ["method.variant=paper"]).method
+    file.write_text('base = "quickstart"\n[noise]\nname = "pair"\n')
+    assert load_experiment(file).noise == load_experiment(None, ["noise.name=pair"]).noise
 
 
 def test_a_choice_that_goes_without_saying_can_be_said_of_data_and_net() -> None:

@@ -124,17 +124,34 @@ def test_a_line_says_where_a_robust_filter_does_nothing(method: str, does_someth
 
 
 def test_a_line_says_that_models_of_a_hand_over_are_compared_with_nothing() -> None:
-    def notes(**warmup: object) -> list[str]:
+    def notes(iterations: int = 1, **method: object) -> list[str]:
         lines: list[str] = []
         tree = {
-            "method": {"name": "feddiv", "warmup": warmup},
+            "method": method,
             "partition": {"name": "iid"},
             "noise": {"name": "none"},
+            "warmup": {"iterations": iterations},
             "robust": {"weights": "aligned"},
         }
         validated(tree, lines.append)
         return lines
 
-    (line,) = notes()
-    assert line.startswith("robust.weights=aligned: in a hand-over there is nothing to compare")
-    assert notes(mode="average") == []
+    (line,) = notes(name="feddiv")
+    assert line == (
+        "robust.weights=aligned: in a hand-over, as in the warm-up of feddiv, there is nothing to "
+        "compare a client's model with; method.warmup.mode=average warms up by averages"
+    )
+    assert notes(name="feddiv", warmup={"mode": "average"}) == []
+    assert notes(name="feddiv", iterations=0) == []
+    (line,) = notes(name="fedcorr")  # it has no other way to warm up
+    assert line.endswith(
+        "as in the warm-up of fedcorr, there is nothing to compare a client's model with"
+    )
+    assert notes(name="fedavg") == []
+
+
+def test_substitutes_are_for_those_whom_aligned_leaves_out() -> None:
+    tree = {"method": {"name": "fedavg"}, "partition": {"name": "iid"}, "noise": {"name": "none"}}
+    with pytest.raises(UserError, match=r"robust\.substitutes=true: with robust\.weights=median"):
+        validated({**tree, "robust": {"weights": "median", "substitutes": True}})
+    assert validated({**tree, "robust": {"weights": "aligned", "substitutes": True}})

@@ -33,7 +33,7 @@ def test_the_names_there_are() -> None:
     assert full_name("feddiv", "plus") == "feddiv"
     assert full_name("feddiv", "paper") == "feddiv-paper"
     assert full_name("fedprox", "default") == "fedprox"
-    assert names_of("fedavg") == ("fedavg", "fedavg-mixup")
+    assert names_of("fedavg") == ("fedavg", "fedavg-mixup", "fedavg-warm")
     for name, method in METHODS.items():
         assert "-" not in name  # or a name could be read in two ways
         assert all(variant.summary for variant in method.variants.values())

@@ -3,7 +3,7 @@
 import numpy as np
 
 from feddiv.defence.defence import Defence
-from feddiv.defence.directions import Directions
+from feddiv.defence.directions import Directions, coherence
 
 SIZES = dict.fromkeys(range(10), 10)
 
@@ -37,6 +37,23 @@ def test_one_step_against_the_others_is_forgiven() -> None:
     for _ in range(3):
         turned = exchange(turned, {0: -1, 1: 1, 2: 1, 3: 1, 4: 1})
     assert opposed(turned) == {0}
+
+
+def test_what_is_said_when_updates_cancel_each_other_counts_for_little() -> None:
+    sides = {0: -1, 1: 1, 2: 1, 3: 1, 4: 1}
+    early = exchange(Directions(), sides, cosine=0.4)
+    late = early
+    for _ in range(6):  # honest updates sum to nothing: a liar's agrees with all of them
+        late = exchange(late, sides, cosine=-0.25 / 3)
+    assert opposed(late) == opposed(early) == {0}
+
+
+def test_coherence_is_the_cosine_that_all_share() -> None:
+    signs = np.array([1, 1, -1, 1])
+    for cosine in (0.0, 0.3, 1.0):
+        cosines = cosine * np.outer(signs, signs) + (1 - cosine) * np.eye(4)
+        assert abs(coherence(cosines) - cosine) < 1e-12
+    assert coherence(np.ones((1, 1))) == 0.0
 
 
 def test_a_client_that_says_it_is_huge_is_no_majority() -> None:

@@ -130,7 +130,7 @@ def test_flowers_config_names_the_certificate_by_its_absolute_path(made):
 
 def test_the_scripts_are_shell_with_every_word_filled_in(made):
     scripts = [*made.server.glob("*.sh"), *made.folder.glob("sites/*/*.sh")]
-    assert len(scripts) == 4 + len(SITES)
+    assert len(scripts) == 5 + len(SITES)
     for script in scripts:
         assert "@" not in script.read_text().replace("$@", "")
         assert subprocess.run(["sh", "-n", script]).returncode == 0
@@ -159,6 +159,9 @@ def test_a_site_allows_a_method_and_a_net_by_name(made, tmp_path):
         ({}, ""),
         (allowed, ' allow-method="my.pkg:Mine" allow-net="my.nets:small"'),
         ({"FEDDIV_SITE_ENCODER": "/srv/my nets/e.onnx"}, ' encoder="/srv/my nets/e.onnx"'),
+        ({"FEDDIV_SITE_PROBABILITIES": "/srv/p.csv"}, ' probabilities="/srv/p.csv"'),
+        ({"FEDDIV_SITE_CLASSIFIER": "/srv/my run"}, ' classifier="/srv/my run"'),
+        ({"FEDDIV_SITE_CORRECTIONS": "/srv/my/c.csv"}, ' corrections="/srv/my/c.csv"'),
     ):
         subprocess.run([site / "supernode.sh"], env=usual | more, check=True, timeout=30)
         config = f"data-path='{tmp_path}' site-path='{site / 'site'}'{wanted}"

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 
 import click
 import typer
-from tests.docs.pages import Code
+from tests.docs.pages import ROOT, Code
 
 from feddiv.cli.app import app
 from feddiv.cli.arguments import split_arguments
+from feddiv.cli.audit_words import WithUsual
 from feddiv.config.experiment import Experiment
 from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.data.published.benchmarks import CATALOGUE
+from feddiv.tables.studies import scale_of, study_of, sweep_for
+from feddiv.tables.sweep_file import read_sweep
 
 PROGRAM = re.compile(r"(\.venv/bin/)?feddiv")
 ASSIGNMENT = re.compile(r"[A-Z_]+=")
@@ -61,6 +64,12 @@ def check(command: Command) -> None:
         experiment_of(context.params["what"])
     if found.name in ("get", "check") and context.params["name"] not in (None, *CATALOGUE):
         raise UserError(f"{context.params['name']!r} is no published data set")
+    if found.name == "reproduce":
+        given = context.params
+        names = given["methods"].split(",") if given["methods"] else None
+        sweep_for(study_of(given["study"]), scale_of(given["scale"]), names, given["seeds"])
+    if found.name == "sweep" and str(context.params["file"]).startswith("benchmarks/"):
+        read_sweep(ROOT / context.params["file"])
 
 
 def experiment_of(what: Sequence[str] | None) -> Experiment:
@@ -73,7 +82,11 @@ def experiment_of(what: Sequence[str] | None) -> Experiment:
 
 def _resolved(words: Sequence[str]) -> tuple[click.Command, list[str]]:
     command, rest = typer.main.get_command(app), list(words)
-    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+    while isinstance(command, click.Group) and rest:
+        if isinstance(command, WithUsual):
+            rest = command.spelt_out(rest)
+        if rest[0].startswith("-"):
+            break
         if rest[0] not in command.commands:
             raise click.UsageError(f"no such command {rest[0]!r}")
         command = command.commands[rest.pop(0)]

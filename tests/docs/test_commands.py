@@ -22,7 +22,7 @@ def test_a_command_on_a_page_is_understood(command: Command) -> None:
 
 
 def test_blocks_of_commands_are_marked_as_bash() -> None:
-    names = "run|resume|show|list|predict|data|deploy"
+    names = "run|resume|show|list|predict|data|deploy|sweep|table|reproduce"
     call = re.compile(rf"^\$? ?(\.venv/bin/)?feddiv ({names})\b", re.MULTILINE)
     plain = [piece for piece in code() if not piece.inline and not piece.language]
     assert [piece.where for piece in plain if call.search(piece.text)] == []
@@ -31,6 +31,7 @@ def test_blocks_of_commands_are_marked_as_bash() -> None:
 def test_pages_have_commands_of_every_kind() -> None:
     first = {command.words[0] for command in COMMANDS}
     assert first >= {"run", "resume", "show", "list", "predict", "data", "deploy"}
+    assert first >= {"sweep", "table", "reproduce"}
 
 
 PAGE = """

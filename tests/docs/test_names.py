@@ -12,6 +12,7 @@ from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.methods.registry import METHODS, names_of
 from feddiv.presets import presets
+from feddiv.tables.sweep_file import sweep_of
 
 INLINE = [piece for piece in code() if piece.inline]
 EXPERIMENTS = [piece for piece in code() if piece.language == "toml"]
@@ -72,7 +73,11 @@ def test_every_source_file_that_a_page_names_exists() -> None:
 @pytest.mark.parametrize("block", EXPERIMENTS, ids=lambda block: block.where)
 def test_an_experiment_on_a_page_is_valid(block: Code) -> None:
     try:
-        load_experiment(tomllib.loads(block.text))
+        tree = tomllib.loads(block.text)
+        if "seeds" in tree:
+            sweep_of(tree, "mine", ROOT, "sweep")
+        else:
+            load_experiment(tree)
     except (UserError, tomllib.TOMLDecodeError) as error:
         pytest.fail(f"{block.where}\n  {error}", pytrace=False)
 

@@ -11,6 +11,9 @@ from tests.flower.own_data import sites_grid
 from tests.flower.trial import served
 
 from feddiv.core.errors import TooFew
+from feddiv.encoders.onnx_session import OnnxGraph
+from feddiv.flower.serverapp import experiment_of
+from feddiv.flower.site_data import OwnData
 
 pytestmark = pytest.mark.slow
 
@@ -66,6 +69,22 @@ def test_sites_encode_their_own_texts(deployment):
     assert len(rows) == 30
     assert {row["sample"] for row in rows} >= {"low/0.txt", "high/14.txt"}
     assert 'encoder_sha256 = "' in (deployment / "run" / "config.toml").read_text()
+
+
+def test_a_site_makes_its_encoder_once_a_message(deployment, monkeypatch):
+    _, config = grid_of(deployment, ("a", "b"))
+    experiment = experiment_of(config)
+    made = []
+    whole = OnnxGraph.__init__
+
+    def counted(self, content, name):
+        made.append(name)
+        whole(self, content, name)
+
+    monkeypatch.setattr(OnnxGraph, "__init__", counted)
+    held = OwnData(deployment / "b" / "images").load(experiment, 0)
+    assert held.dataset.input_shape == (2,)
+    assert len(made) == 1
 
 
 def test_sites_tell_sums_of_their_features(deployment):

@@ -17,12 +17,18 @@ from hypothesis import strategies as st
 from PIL import Image
 from tests.fuzz.fuzzed import fuzzed
 
+from feddiv.audits.exchange.site_files import import_file
+from feddiv.audits.folder import read_audit, was_encoded
+from feddiv.audits.label_audit import COLUMNS as LISTED
 from feddiv.config.reading import load_experiment, parsed
 from feddiv.core.archives import read_npy, read_npz
 from feddiv.core.errors import UserError
-from feddiv.core.files import save_tensors
+from feddiv.core.files import save_tensors, write_text
 from feddiv.core.randomness import Streams
 from feddiv.data import DataOptions
+from feddiv.data.corrections import Decision, DecisionKind, Subject, append
+from feddiv.data.corrections import read as read_decisions
+from feddiv.data.corrections.file import HEADER
 from feddiv.data.draw.draw import Draw
 from feddiv.data.images.decode import Decoder
 from feddiv.data.images.listing import Files
@@ -34,6 +40,8 @@ from feddiv.encoders.tokens import read_tokenizer
 from feddiv.nets import ModelOptions
 from feddiv.nets.build import build_net
 from feddiv.runs.model import flat, load_model
+from feddiv.tables.sweep_file import read_sweep
+from feddiv.tables.verb import table_of
 
 FEW_AND_MANY = pytest.mark.parametrize("how", ["few", pytest.param("many", marks=pytest.mark.full)])
 
@@ -129,6 +137,61 @@ IDX = bytes([0, 0, 8, 3]) + struct.pack(">III", 4, 28, 28) + bytes(4 * 28 * 28)
 
 def loaded(source: str, path: Path) -> object:
     return load_dataset(DataOptions(source=source, path=path), Streams(0))
+
+
+SWEEP = b"""description = "mine"
+seeds = [0, 1]
+keep = "rows"
+[settings]
+"IID" = "quickstart"
+mild = { base = "quickstart", paper = "cifar10-iid-0.8-0.5", noise = { rho = 0.4 } }
+[methods]
+"FedAvg" = "fedavg"
+mine = { name = "feddiv-paper", filter = { fit = "global" } }
+[options]
+rounds = 20
+"""
+
+
+@FEW_AND_MANY
+def test_sweeps(how):
+    @fuzzed(how)
+    @given(spoilt(SWEEP) | st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+    def check(content):
+        with as_file(content, "mine.toml") as path:
+            fine_or_refused(lambda: read_sweep(path))
+
+    check()
+
+
+def result_rows() -> bytes:
+    lines = []
+    for seed in range(2):
+        experiment = load_experiment("quickstart", {"seed": seed, "method.name": "feddiv-paper"})
+        summary = {"best_test_accuracy": 0.5, "seconds": 3.0, "rounds": 3, "filter": {"f1": 0.5}}
+        row = {
+            "setting": "a",
+            "method": "b",
+            "seed": seed,
+            "options": experiment.model_dump(mode="json", exclude_none=True),
+            "summary": {**summary, "draw": "x", "wrong": 0.5},
+            "test_accuracy": [0.1, None, 0.5],
+            "paper": "cifar10-iid-0.8-0.5",
+        }
+        lines.append(json.dumps(row) + "\n")
+    return "".join(lines).encode()
+
+
+@FEW_AND_MANY
+def test_tables_of_rows(how):
+    @fuzzed(how)
+    @given(spoilt(result_rows()))
+    def check(content):
+        with as_file(content, "rows.jsonl") as path:
+            for kind in ("md", "csv", "latex"):
+                fine_or_refused(lambda kind=kind: table_of([path], kind, paper=True))
+
+    check()
 
 
 @FEW_AND_MANY
@@ -333,5 +396,82 @@ def test_images(how, kind):
             assert block.end == 1
             assert set(block.unreadable) <= {0}
             assert pixels.stat().st_size == 48
+
+    check()
+
+
+def _decisions() -> bytes:
+    row = "{},cat,correct,dog,ann,2026-01-02T03:04:05.678901Z\n"
+    return (HEADER.decode() + row.format("a.png") + row.format('"b ""1""\n.png"')).encode()
+
+
+def _label_studio() -> bytes:
+    result = {"from_name": "label", "type": "choices", "value": {"choices": ["dog"]}}
+    annotation = {"completed_by": 3, "was_cancelled": False, "result": [result]}
+    return json.dumps([{"data": {"sample": "a.png"}, "annotations": [annotation]}]).encode()
+
+
+def _cvat(listed: bool) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as packed:
+        if listed:
+            packed.writestr("synsets.txt", "cat\ndog\n")
+            packed.writestr("default.txt", 'a.png 1\n"b 1".png 0\n')
+        else:
+            packed.writestr("dog/dog_a.png.png", b"image")
+    return content.getvalue()
+
+
+@FEW_AND_MANY
+def test_corrections(how):
+    subject = Subject.of(["a.png", 'b "1"\n.png'], ["cat", "cat"], ["cat", "dog"])
+
+    @fuzzed(how)
+    @given(spoilt(_decisions()), st.booleans())
+    def check(content, known):
+        with as_file(content, "corrections.csv") as path:
+            fine_or_refused(lambda: read_decisions(path, subject if known else None))
+            row = Decision("a.png", "cat", DecisionKind.SKIP, "", "ann", "2026-01-02T03:04:05Z")
+            fine_or_refused(lambda: append(path, [row]))
+
+    check()
+
+
+@FEW_AND_MANY
+@pytest.mark.parametrize(
+    "whole", [_label_studio(), _cvat(True), _cvat(False), b"sample,label\na.png,dog\n"]
+)
+def test_files_of_annotation_tools(how, whole, tmp_path):
+    write_text(tmp_path / "labels.csv", ",".join(LISTED) + "\na.png,cat,dog,0.1,True,0.9,review\n")
+
+    @fuzzed(how)
+    @given(spoilt(whole))
+    def check(content):
+        with as_file(content, "back") as path:
+            fine_or_refused(lambda: import_file(tmp_path, path, "ann", confirm=True))
+
+    check()
+
+
+@FEW_AND_MANY
+@pytest.mark.parametrize("name", ["labels.csv", "audit.json"])
+def test_audits_of_sites(how, name, tmp_path):
+    rows = "a.png,cat,dog,0.1,True,0.9,review\nb.png,dog,dog,0.9,False,0.8,keep\n"
+    facts = {"site": "n", "classes": ["cat", "dog"], "data": "/x", "wrong_share": [0.5, 0.4, 0.6]}
+    write_text(tmp_path / "labels.csv", f"{','.join(LISTED)}\n{rows}")
+    write_text(tmp_path / "audit.json", json.dumps(facts))
+
+    @fuzzed(how)
+    @given(spoilt((tmp_path / name).read_bytes()))
+    def check(content):
+        with as_file(content, name) as path:
+            other = "audit.json" if name == "labels.csv" else "labels.csv"
+            (path.parent / other).write_bytes((tmp_path / other).read_bytes())
+            fine_or_refused(lambda: judged(path.parent))
+
+    def judged(folder):
+        audit, _ = read_audit(folder)
+        was_encoded(folder)
+        return audit.columns(), audit.estimate
 
     check()

@@ -18,12 +18,12 @@ from feddiv.testing.trial import journal
 pytestmark = pytest.mark.slow
 
 EVERY = sorted(METHODS)
-OF_FEDDIV = [
+VARIANTS = ["fedavg-warm"] + [
     f"feddiv-{variant}" for variant in ("paper", "release", "perfect-filter", "local-filter")
 ]
 
 
-@pytest.mark.parametrize("name", [*EVERY, *OF_FEDDIV])
+@pytest.mark.parametrize("name", [*EVERY, *VARIANTS])
 def test_every_method_keeps_to_the_contract(name: str) -> None:
     method, variant = split_name(name)
     check_method(METHODS[method], None if variant is None else {"variant": variant})

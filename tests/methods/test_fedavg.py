@@ -1,5 +1,6 @@
 """FedAvg against steps and averages worked out by hand."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,13 +8,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+import feddiv
 from feddiv.core.randomness import Streams
 from feddiv.data import Dataset, Draw
 from feddiv.federation.in_process import InProcess
 from feddiv.federation.workspace import Workspace
 from feddiv.learning.train import TrainOptions
-from feddiv.methods.contract import Budget, Exchange, Facts, Message, Moment
-from feddiv.methods.fedavg import FedAvg, FedAvgOptions
+from feddiv.methods.contract import Budget, Exchange, Facts, Message, Moment, Reply
+from feddiv.methods.fedavg import FedAvg, FedAvgOptions, FedAvgWarmup
 from feddiv.nets import ModelOptions
 
 LR = 0.1
@@ -111,3 +113,66 @@ def test_a_client_of_one_sample_returns_what_it_received(bench: Any) -> None:
         torch.equal(v, sent.weights["net"][k]) for k, v in outcome.reply.weights["net"].items()
     )
     assert outcome.reply.metrics["divergence"] == 0
+
+
+@pytest.mark.slow
+def test_warm_ends_its_warm_up_with_the_bits_of_feddivs(tmp_path: Path) -> None:
+    tiny = {
+        "rounds": 6,
+        "warmup.iterations": 2,
+        "data.images": 160,
+        "clients.count": 4,
+        "train.epochs": 1,
+        "against": [],
+    }
+    runs = {
+        name: feddiv.run(
+            "quickstart", {**tiny, "method.name": name}, out=tmp_path / name, workers=0
+        )
+        for name in ("fedavg-warm", "feddiv")
+    }
+    warm, theirs = (
+        [line["test_accuracy"] for line in run.rounds if line["stage"] == "warmup"]
+        for run in runs.values()
+    )
+    assert warm == theirs
+    assert len(warm) == 2
+    assert [line["round"] for line in runs["fedavg-warm"].rounds] == [2, 4, 5, 6]
+    moved = [
+        [line["divergence"] for line in run.rounds if line["stage"] == "warmup"]
+        for run in runs.values()
+    ]
+    assert moved[0] == moved[1], "not only the accuracy: every model on the way is the same"
+
+
+def test_warm_hands_over_then_averages() -> None:
+    options = FedAvgOptions(variant="warm", mixup=True, warmup=FedAvgWarmup(mode="hand_over"))
+    method = FedAvg(options, ONE_STEP, Budget(10, 0.5, 2))
+    assert [(s.name, s.turns, s.rounds) for s in method.stages()] == [
+        ("warmup", 2, 2.0),
+        ("train", 6, 1.0),
+    ]
+    assert method.hands_over
+    assert not FedAvg(FedAvgOptions(), ONE_STEP, Budget(10, 0.5, 2)).hands_over
+    facts = Facts(("a", "b"), (3,), {0: 1, 1: 3}, True)
+    state = method.begin(lambda name: {"w": torch.zeros(1)}, facts, RNG)
+    seen = []
+    for place in range(2):
+        exchange = method.plan(state, Moment("warmup", 0, place), RNG.at(exchange=place))
+        assert exchange is not None
+        (client,) = exchange.clients
+        assert exchange.message.weights["net"]["w"].item() == place, "from the one before"
+        seen.append(client)
+        weights = {"net": {"w": torch.full((1,), float(place + 1))}}
+        reply = Reply(client, facts.sizes[client], weights, metrics={"divergence": 0.0})
+        state = method.merge(state, exchange, [reply])
+    assert method.plan(state, Moment("warmup", 0, 2), RNG) is None
+    assert sorted(seen) == [0, 1]
+    mean = sum(facts.sizes[client] * (place + 1) for place, client in enumerate(seen)) / 4
+    assert method.weights(state)["net"]["w"].item() == pytest.approx(mean)
+    first = method.plan(state, Moment("train", 0), RNG)
+    assert first is not None
+    assert first.message.weights["net"]["w"].item() == pytest.approx(mean)
+    reply = Reply(0, 1, {"net": {"w": torch.full((1,), 7.0)}}, metrics={"divergence": 0.0})
+    after = method.merge(state, first, [reply])
+    assert method.weights(after)["net"]["w"].item() == 7.0

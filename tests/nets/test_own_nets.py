@@ -12,6 +12,8 @@ from feddiv.nets.build import build_net
 COLOUR = (3, 32, 32)
 DIGIT = (1, 8, 8)
 
+TRAINED = [name for name in NETS if name != "predictions"]  # which is no net
+
 
 def parameters(net: nn.Module) -> int:
     return sum(weight.numel() for weight in net.parameters())
@@ -37,7 +39,7 @@ def test_parameter_counts(name: str, input_shape: tuple[int, ...], classes: int,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("name", TRAINED)
 @pytest.mark.parametrize("input_shape", [(1, 8, 8), (3, 20, 33)])
 def test_logits_are_the_head_of_the_features(name: str, input_shape: tuple[int, ...]):
     net = build_net(ModelOptions(name=name), input_shape, classes=7).eval()
@@ -75,7 +77,7 @@ def test_4d_weights_are_channels_last_and_stay_so(name: str):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("name", TRAINED)
 def test_initial_weights_are_a_function_of_the_seed(name: str):
     def first(seed: int) -> dict[str, torch.Tensor]:
         with Streams(seed).seeded("net"):
@@ -157,7 +159,7 @@ def test_unknown_name_lists_what_there_is():
         build_net(ModelOptions(name="lenet"), COLOUR, classes=10)
     assert str(error.value) == (
         "model.name='lenet' is no net; there are mlp, linear, cnn, resnet18, resnet34, "
-        "resnet50, and import paths 'package.module:factory'"
+        "resnet50, predictions, and import paths 'package.module:factory'"
     )
 
 

@@ -30,6 +30,7 @@ class Shape:
     rounds: int = 8
     visits: int = 3  # in a round
     truth: bool = True
+    noisy: bool = True  # whether any label is wrong
     names: tuple[str, ...] = ()  # of classes
     sites: tuple[str, ...] = ()
 
@@ -63,6 +64,7 @@ def made_draw(shape: Shape, rng: np.random.Generator) -> Draw:
     count = shape.clients * shape.samples
     truth = rng.integers(shape.classes, size=count)
     levels = np.maximum(0, np.linspace(-0.4, 0.8, shape.clients)) if shape.clients > 1 else [0.4]
+    levels = np.array(levels) * shape.noisy
     wrong = rng.random(count) < np.repeat(levels, shape.samples)
     given = np.where(wrong, (truth + rng.integers(1, shape.classes, size=count)), truth)
     return Draw(

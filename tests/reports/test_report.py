@@ -82,14 +82,16 @@ def test_what_is_no_run_is_refused(refused, tmp_path: Path) -> None:
 ODD = {
     "half": (Shape(), (), {"ended": False}, "The run has not ended: 8 of 8 rounds"),
     "blind": (Shape(truth=False), (), {}, "the true ones are not known"),
-    "one round": (Shape(rounds=1), ("warmup.iterations=0",), {}, "1 rounds"),
+    "one round": (Shape(rounds=1), ("warmup.iterations=0",), {}, "1 round, seed"),
+    "few rounds": (Shape(rounds=4), (), {}, ", the mean of its 3 rounds."),
+    "nothing wrong": (Shape(noisy=False), (), {}, "No label is wrong; the filter flags"),
     "no opinion": (
         Shape(),
         ("method.name=fedavg",),
         {"opinion": False},
         "No method here has an opinion on single labels",
     ),
-    "one client": (Shape(clients=1), (), {}, "1 clients"),
+    "one client": (Shape(clients=1), (), {}, "1 client, 8 rounds"),
     "rofl": (Shape(), ("method.name=rofl",), {"opinion": False, "ended": False}, "rofl on digits"),
 }
 

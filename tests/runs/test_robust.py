@@ -26,7 +26,10 @@ RUN = {
     [
         {"robust.weights": "clip", "robust.filter": "trimmed_mean"},
         {"robust.weights": "geometric_median", "robust.filter": "median"},
-        {"robust.weights": "aligned", "method.warmup.mode": "average", "clients.fraction": 1.0},
+        {
+            **{"robust.weights": "aligned", "robust.substitutes": True},
+            **{"method.warmup.mode": "average", "clients.fraction": 0.6},
+        },
     ],
 )
 def test_a_robust_run_has_the_same_bits_with_workers_and_after_a_stop(

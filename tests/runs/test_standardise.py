@@ -93,6 +93,44 @@ def test_it_is_the_mean_and_spread_of_all_that_clients_train_on(vectors: Path) -
     assert (standard.bytes_up, standard.bytes_down) == (5 * (2 * 8 * FEATURES + 8), 0)
 
 
+def test_noise_by_instance_sees_standardised_features(vectors: Path) -> None:
+    """One feature is a million: raw, it alone would choose the wrong class of every sample."""
+    noisy = {"noise__name": "instance", "noise__rho": 1.0, "noise__tau": 0.5}
+    given = {}
+    for rule in ("source", "clients"):
+        chosen = settings(vectors, data__standardise=rule, **noisy)
+        prepared = prepare(feddiv.load_experiment(None, chosen))
+        given[rule] = prepared.draw.given
+        assert (prepared.dataset.mean == (0.0,) * FEATURES) == (rule == "clients")
+    assert np.array_equal(given["source"], given["clients"])
+    flipped = given["source"][given["source"] != np.arange(100) % 3]
+    assert len(flipped) > 20
+
+
+class Again(InProcess):
+    """Too few answer at first."""
+
+    failures = 0
+
+    def enough(self, answered: int, asked: int) -> bool:
+        return self.failures > 0
+
+    def regroup(self, failures: int) -> None:
+        self.failures = failures
+
+
+def test_bytes_of_an_attempt_that_was_given_up_count(vectors: Path, tmp_path: Path) -> None:
+    prepared = prepare(feddiv.load_experiment(None, settings(vectors)))
+    found = []
+    for kind in (InProcess, Again):
+        federation = kind(prepared.workspace, tmp_path)
+        found.append(agreed_standard(federation, Defence(), Streams(0), lambda line: None))
+    once, twice = found
+    assert once.bytes_up > 0
+    assert (twice.bytes_up, twice.bytes_down) == (2 * once.bytes_up, 2 * once.bytes_down)
+    assert np.array_equal(once.mean, twice.mean)
+
+
 def test_a_liar_moves_little(vectors: Path) -> None:
     honest, _ = agreed(vectors, {})
     for lie in (sums(1e11, 1e11), sums(-1e11, 1.0), sums(0.0, 1e12)):

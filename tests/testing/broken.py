@@ -9,6 +9,7 @@ import torch
 from examples.own_method.small_loss import SmallLoss
 
 from feddiv import methods as fd
+from feddiv.methods.contract import Corrected
 
 
 def changed(visit, **fields):
@@ -359,3 +360,30 @@ class Opinionated(SmallLoss):
 class HalfAnOpinion(SmallLoss):
     def assess(self, client, memory, received):
         return fd.Assessment(np.zeros(3, np.int64))
+
+
+class Deaf(SmallLoss):
+    """Trains in a loop of its own on what it likes, whatever an expert says."""
+
+    def visit(self, client, memory, received, rng):
+        net, samples = client.net(received.weights["net"]), client.samples
+        rows = torch.arange(len(samples))[::2]
+        inputs = samples.augmented(rows, rng.torch("augment"))
+        loss = torch.nn.functional.cross_entropy(net.train()(inputs), samples.given[rows])
+        loss.backward()
+        with torch.no_grad():
+            for parameter in net.parameters():
+                parameter -= self.training.lr * parameter.grad
+        net.zero_grad()
+        payload = {"kept": np.array(float(len(rows)))}
+        return fd.Visit(fd.trained_reply(client, net, received, payload), None)
+
+
+class Headstrong(SmallLoss):
+    """Claims to have corrected a label for good."""
+
+    def assess(self, client, memory, received):
+        labels = client.samples.given.numpy().copy()
+        labels[0] = (labels[0] + 1) % client.classes
+        opinion = super().assess(client, memory, received)
+        return replace(opinion, corrected=Corrected(labels, np.ones(len(labels))))

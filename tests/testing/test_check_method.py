@@ -279,6 +279,20 @@ def test_a_reply_that_says_more_than_is_declared_is_named_with_its_clients() -> 
     )
 
 
+@pytest.mark.slow
+def test_labels_that_experts_vouch_for_are_kept() -> None:
+    (said,) = findings(broken.Deaf)
+    assert said.startswith(
+        "where an expert vouches for labels, visit trains on samples and leaves out some whose "
+        "labels it has to trust: client.samples.trusted says which"
+    )
+    (said,) = findings(broken.Headstrong)
+    assert said.startswith(
+        "where an expert vouches for labels, assess: labels that it has to trust "
+        "(client.samples.trusted) were changed"
+    )
+
+
 def test_the_exception_of_a_method_is_the_cause() -> None:
     with pytest.raises(NotConformant) as told:
         check_method(broken.OneSample)

@@ -1,13 +1,14 @@
 """The audit of a client of a draw: the same in a simulation and at a real site."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from feddiv.audits.label_audit import LabelAudit, joined
-from feddiv.audits.sample_views import views_of
+from feddiv.audits.sample_views import ShownSamples, views_of
 from feddiv.core.arrays import Rows
 from feddiv.data import Dataset, Draw
 from feddiv.methods.contract import Assessment
@@ -29,10 +30,11 @@ def client_audit(
     method: str,
     missing: tuple[str, ...] = (),
     site: str | None = None,
+    data: Path | None = None,
 ) -> LabelAudit:
     """All labels that a client has, also those that it keeps out of training.
 
-    `site` is what to call it, if not by its name in the draw.
+    `site` is what to call it, if not by its name in the draw, `data` where it has them.
     """
     rows = _rows(draw, client)
     views = views_of(dataset)
@@ -46,8 +48,11 @@ def client_audit(
         classes=dataset.classes,
         given=draw.given[rows],
         opinion=opinion,
+        trusted=None if draw.trusted is None else draw.trusted[rows],
         name=lambda number: dataset.name_of(int(rows[number])),
         view=lambda number: views(int(rows[number])),
+        samples=ShownSamples(dataset, rows),
+        data=data,
         missing=missing,
     )
 

@@ -69,14 +69,16 @@ class Judged:
     confident: Array | None = None
 
     @classmethod
-    def of(cls, opinion: Assessment) -> "Judged | None":
-        """None where the method has no opinion."""
+    def of(cls, opinion: Assessment, trusted: Mask | None = None) -> "Judged | None":
+        """None where the method has no opinion; labels that are `trusted` are right."""
         first, second = opinion.p_clean, opinion.second_opinion
         if first is None:
             return None
         if second is None:
+            first = first if trusted is None else np.where(trusted, 1.0, first)
             return cls(first, Estimate.of(first), opinion.confidence)
         quality = mixed(first, second)
+        quality = quality if trusted is None else np.where(trusted, 1.0, quality)
         gap = float((first - second).mean()) if len(quality) else 0.0
         return cls(quality, Estimate.of(quality, gap), opinion.confidence)
 

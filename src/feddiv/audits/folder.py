@@ -1,16 +1,75 @@
 """Where a site's audit lies: in the site's own folder, and nowhere else."""
 
 from pathlib import Path
+from typing import Any, Final
 
+from feddiv.audits.estimate import Estimate
 from feddiv.audits.label_audit import LabelAudit
-from feddiv.audits.labels_file import LABELS, csv_text
+from feddiv.audits.labels_file import LABELS, csv_text, read_labels
 from feddiv.audits.page import PAGE, labels_page
-from feddiv.core.files import write_text
+from feddiv.core.errors import UserError
+from feddiv.core.files import Unreadable, read_json, write_json, write_text
+from feddiv.core.given_files import SMALL
+
+FACTS: Final = "audit.json"
 
 
 def write_audit(folder: Path, audit: LabelAudit, *, page: bool = True) -> None:
-    """Write labels.csv and, if wanted, labels.html; each takes an older one's place."""
+    """Write labels.csv and, if wanted, labels.html; each takes an older one's place.
+
+    Where the data are the site's own, `audit.json` says where, for whoever looks at them again.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / LABELS, csv_text(audit))
+    if audit.data is not None:
+        write_json(folder / FACTS, _facts(audit, audit.data))
     if page:
         write_text(folder / PAGE, labels_page(audit))
+
+
+def _facts(audit: LabelAudit, data: Path) -> dict[str, Any]:
+    estimate = audit.estimate
+    shares = None if estimate is None else [estimate.share, estimate.low, estimate.high]
+    return {
+        "site": audit.site,
+        "classes": list(audit.classes),
+        "data": str(data.absolute()),
+        "encoded": audit.samples is not None and audit.samples.dataset.encoder is not None,
+        "wrong_share": shares,
+    }
+
+
+def was_encoded(folder: Path) -> bool:
+    """Whether an encoder saw the samples: of a table, its texts or images and not its numbers."""
+    try:
+        return read_json(folder / FACTS, SMALL).get("encoded") is True
+    except (OSError, Unreadable):
+        return False
+
+
+def read_audit(folder: Path) -> tuple[LabelAudit, Estimate | None]:
+    """The audit that was written to a folder, and its estimate with the interval it had.
+
+    Views and data are not with it. UserError where the files are not what `write_audit` writes.
+    """
+    file = folder / FACTS
+    site, classes, data, estimate = folder.resolve().name, None, None, None
+    if file.is_file():
+        try:
+            facts = read_json(file, SMALL)
+            site, classes = str(facts["site"]), tuple(map(str, facts["classes"]))
+            data = Path(str(facts["data"]))
+            if facts["wrong_share"] is not None:
+                share, low, high = map(_share, facts["wrong_share"])
+                estimate = None if share is None else Estimate(share, low, high)
+        except (Unreadable, KeyError, TypeError, ValueError) as problem:
+            raise UserError(f"{file}: is damaged ({problem})") from None
+    audit = read_labels(folder / LABELS, site, classes, data)
+    return audit, estimate or audit.estimate
+
+
+def _share(value: Any) -> Any:
+    """A share, or None where nobody knows it; ValueError for anything else."""
+    if value is not None and not (isinstance(value, int | float) and 0 <= value <= 1):
+        raise ValueError(f"{value!r} is no share")
+    return value

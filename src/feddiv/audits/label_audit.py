@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from feddiv.audits.estimate import Estimate, Judged
-from feddiv.audits.sample_views import View, nothing
+from feddiv.audits.sample_views import ShownSamples, View, nothing
 from feddiv.core.arrays import Labels, Mask, Rows
 from feddiv.methods.contract import Assessment
 
@@ -31,8 +32,10 @@ class LabelAudit:
     """What is known of one site's labels.
 
     `given` are class numbers [n], `opinion` is of the same n samples; None where there is nothing
-    to judge by. `name` says what the site calls its sample number i and `view` how it looks,
-    `site` is the site's own name. `missing` are lines about what is missing and why.
+    to judge by. `trusted` [n] are labels that an expert vouches for: they are right, whatever the
+    opinion. `name` says what the site calls its sample number i and `view` how it looks, `site` is
+    the site's own name. `samples` are the data behind it, where they are here; `data` is where a
+    site has them of its own. `missing` are lines about what is missing and why.
     """
 
     site: str
@@ -41,7 +44,10 @@ class LabelAudit:
     opinion: Assessment | None
     name: Callable[[int], str] = str
     view: View = nothing
+    samples: ShownSamples | None = None
+    data: Path | None = None
     missing: tuple[str, ...] = ()
+    trusted: Mask | None = None
 
     def __len__(self) -> int:
         return len(self.given)
@@ -49,7 +55,7 @@ class LabelAudit:
     @cached_property
     def judged(self) -> Judged | None:
         """Qualities and what follows from them; None where there is no opinion."""
-        return None if self.opinion is None else Judged.of(self.opinion)
+        return None if self.opinion is None else Judged.of(self.opinion, self.trusted)
 
     @property
     def estimate(self) -> Estimate | None:
@@ -90,6 +96,10 @@ class LabelAudit:
             table["label_quality"] = self.judged.quality[order].tolist()
             table["is_label_issue"] = self.is_label_issue[order].tolist()
             table["action"] = [self.action(row) for row in order]
+        elif self.trusted is not None:  # all that is known without an opinion
+            sure = self.trusted[order].tolist()
+            table["is_label_issue"] = [False if each else None for each in sure]
+            table["action"] = [KEEP if each else None for each in sure]
         return table
 
     def confusions(self) -> list[tuple[str, str, int]]:

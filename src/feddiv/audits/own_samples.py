@@ -24,12 +24,14 @@ def judged_by_run(
     """The samples at each path, scored by the model and the filter of the run it came from."""
     sites = []
     for path in paths:
-        dataset = _loaded(model, path, watcher)
+        dataset = samples_for(model, path, f"--data {path}", watcher)
         draw = Draw.of_one(dataset, 0)
         opinion = model.assess(client_samples(dataset, draw, 0))
         missing = () if opinion.p_clean is not None else (NO_FILTER,)
         method = model.card.method["name"]
-        sites.append(client_audit(dataset, draw, 0, opinion, method, missing, site=path.name))
+        sites.append(
+            client_audit(dataset, draw, 0, opinion, method, missing, site=path.name, data=path)
+        )
     return LabelAudits(tuple(sites))
 
 
@@ -37,14 +39,14 @@ def judged_together(
     model: TrainedModel, paths: Sequence[Path], watcher: DataWatcher | None = None
 ) -> LabelAudits:
     """The samples at each path, a site each, which exchange nothing but a filter."""
-    sets = [_loaded(model, path, watcher) for path in paths]
+    sets = [samples_for(model, path, f"--data {path}", watcher) for path in paths]
     draws = [Draw.of_one(dataset, 0) for dataset in sets]
     pairs = [
         (model.logits(client_samples(dataset, draw, 0)), draw.given)
         for dataset, draw in zip(sets, draws, strict=True)
     ]
     audits = (
-        client_audit(dataset, draw, 0, opinion, "a filter", site=path.name)
+        client_audit(dataset, draw, 0, opinion, "a filter", site=path.name, data=path)
         for dataset, draw, path, opinion in zip(
             sets, draws, paths, shared_opinions(pairs), strict=True
         )
@@ -52,9 +54,11 @@ def judged_together(
     return LabelAudits(tuple(audits))
 
 
-def _loaded(model: TrainedModel, path: Path, watcher: DataWatcher | None) -> Dataset:
+def samples_for(
+    model: TrainedModel, path: Path, where: str, watcher: DataWatcher | None = None
+) -> Dataset:
     """All samples, seen as the model sees them; what was called true is not looked at."""
-    card, where = model.card, f"--data {path}"
+    card = model.card
     if not path.exists():
         raise UserError(f"{where}: there is no such file or folder")
     settled = {}

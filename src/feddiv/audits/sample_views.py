@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
@@ -10,6 +11,7 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 
+from feddiv.core.arrays import Rows
 from feddiv.core.errors import UserError
 from feddiv.data import Dataset
 from feddiv.data.images.pixels import thumbnail
@@ -38,28 +40,62 @@ def nothing(row: int) -> Html:
     return Html()
 
 
+@dataclass(frozen=True, eq=False)
+class ShownSamples:
+    """The data behind the labels of one site: sample number i is training row `rows[i]`."""
+
+    dataset: Dataset
+    rows: Rows
+
+
 def views_of(dataset: Dataset) -> View:
     """How training samples of a data set look, by their rows."""
 
     def view(row: int) -> Html:
-        words = _text(dataset, row)
+        words = words_of(dataset, row)
         if words is not None:
-            return words
-        shown = _original(dataset, row)
-        if shown is None:
-            shown = _stored(dataset, row)
+            short = words if len(words) <= WORDS else f"{words[:WORDS]}…"
+            return tag("span", short, class_="words")
+        shown = pixels_of(dataset, row, SIDE)
         return _vector(dataset, row) if shown is None else _picture(shown)
 
     return view
 
 
-def _original(dataset: Dataset, row: int) -> npt.NDArray[np.uint8] | None:
+def pixels_of(dataset: Dataset, row: int, side: int) -> npt.NDArray[np.uint8] | None:
+    """A sample as an image, uint8 [H,W,C]: its original, no side longer than this, or what the net
+    or its encoder sees of it; None where samples are no images."""
+    shown = _original(dataset, row, side)
+    return _stored(dataset, row) if shown is None else shown
+
+
+def words_of(dataset: Dataset, row: int) -> str | None:
+    """A sample as a text; None where samples are none."""
+    return None if dataset.image_shape is not None else dataset.text(row)  # not read twice
+
+
+def numbers_of(dataset: Dataset, row: int, most: int) -> tuple[list[tuple[str, float]], int]:
+    """The first numbers of a feature vector with their names, if they have any, and how many there
+    are."""
+    values = dataset.train.rows(torch.tensor([row]))[0].cpu().flatten()
+    named = dataset.columns if len(dataset.columns) == len(values) else ()
+    first = values[:most].tolist()
+    return [(named[place] if named else "", value) for place, value in enumerate(first)], len(
+        values
+    )
+
+
+def _original(dataset: Dataset, row: int, side: int) -> npt.NDArray[np.uint8] | None:
     """The image behind a sample; None where there is none any more."""
     if not isinstance(dataset.names, InFiles):
         return None
-    content = dataset.names.content(row)
+    return read_original(dataset.names.content(row), side)
+
+
+def read_original(content: Path | bytes, side: int) -> npt.NDArray[np.uint8] | None:
+    """An image file or its content, no side longer than this; None where it is none."""
     try:
-        return thumbnail(content, SIDE)
+        return thumbnail(content, side)
     except Exception:  # Pillow raises whatever its decoders stumble over
         return None
 
@@ -72,34 +108,27 @@ def _stored(dataset: Dataset, row: int) -> npt.NDArray[np.uint8] | None:
         return None
 
 
-def _text(dataset: Dataset, row: int) -> Html | None:
-    if dataset.image_shape is not None:  # not read twice
-        return None
-    words = dataset.text(row)
-    if words is None:
-        return None
-    return tag("span", words if len(words) <= WORDS else f"{words[:WORDS]}…", class_="words")
-
-
-def _picture(pixels: npt.NDArray[np.uint8]) -> Html:
+def image_file(pixels: npt.NDArray[np.uint8], side: int) -> tuple[bytes, str]:
+    """The content of an image file and its kind: small images keep every pixel."""
     height, width, channels = pixels.shape
-    grey = channels == 1
-    drawn = Image.fromarray(pixels[..., 0] if grey else pixels[..., :3])
+    drawn = Image.fromarray(pixels[..., 0] if channels == 1 else pixels[..., :3])
     small = max(height, width) <= SMALL
     if not small:
-        drawn.thumbnail((SIDE, SIDE))
+        drawn.thumbnail((side, side))
     content = io.BytesIO()
     kind = "png" if small else "jpeg"
     drawn.save(content, kind, **({} if small else {"quality": 82}))
-    return image(content.getvalue(), alt="", kind=kind, class_="tiny" if small else "picture")
+    return content.getvalue(), kind
+
+
+def _picture(pixels: npt.NDArray[np.uint8]) -> Html:
+    content, kind = image_file(pixels, SIDE)
+    small = max(pixels.shape[:2]) <= SMALL
+    return image(content, alt="", kind=kind, class_="tiny" if small else "picture")
 
 
 def _vector(dataset: Dataset, row: int) -> Html:
-    values = dataset.train.rows(torch.tensor([row]))[0].cpu().flatten().tolist()
-    named = dataset.columns if len(dataset.columns) == len(values) else ()
-    lines = [
-        f"{named[place]} = {value:.4g}" if named else f"{value:.4g}"
-        for place, value in enumerate(values[:FEW])
-    ]
-    more = [f"… {len(values):,} numbers"] if len(values) > FEW else []
+    first, count = numbers_of(dataset, row, FEW)
+    lines = [f"{name} = {value:.4g}" if name else f"{value:.4g}" for name, value in first]
+    more = [f"… {count:,} numbers"] if count > FEW else []
     return tag("span", "\n".join([*lines, *more]), class_="vector")

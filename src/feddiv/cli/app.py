@@ -9,9 +9,16 @@ import click
 import typer
 
 import feddiv
-from feddiv.cli.arguments import OneOf, What, examples, split_arguments
+from feddiv.cli.arguments import Allow, OneOf, What, examples, split_arguments
+from feddiv.cli.audit_words import audit
 from feddiv.cli.data import data
 from feddiv.cli.deploy import deploy
+from feddiv.cli.reproduce import EXAMPLES as REPRODUCE_EXAMPLES
+from feddiv.cli.reproduce import reproduce
+from feddiv.cli.sweep import EXAMPLES as SWEEP_EXAMPLES
+from feddiv.cli.sweep import sweep
+from feddiv.cli.table import EXAMPLES as TABLE_EXAMPLES
+from feddiv.cli.table import table
 from feddiv.core import interrupts
 from feddiv.core.deferred import defer
 from feddiv.core.errors import Diverged, TooFew, UserError, WorkerLost
@@ -34,8 +41,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+app.add_typer(audit)
 app.add_typer(data)
 app.add_typer(deploy)
+app.command(epilog=SWEEP_EXAMPLES)(sweep)
+app.command(epilog=TABLE_EXAMPLES)(table)
+app.command(epilog=REPRODUCE_EXAMPLES)(reproduce)
 
 MOST_WORKERS = 1024
 Workers = Annotated[
@@ -46,16 +57,6 @@ Workers = Annotated[
         max=MOST_WORKERS,
         help="Worker processes; 0: none but this one. The result is the same.",
         show_default="one per core",
-    ),
-]
-Allow = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allow",
-        metavar="PACKAGE.MODULE:NAME",
-        help="A net, method or noise that the run or the model may import, which is running its "
-        "code; by the import path that it names. May be given more than once.",
-        show_default=False,
     ),
 ]
 KINDS = ("methods", "datasets", "partitions", "noise", "models", "encoders", "presets")
@@ -305,61 +306,66 @@ def predict(
 
 @app.command(
     epilog=examples(
-        "feddiv audit runs/first",
-        "feddiv audit runs/first --data new-photos",
-        "feddiv audit --model runs/first --data north --data south",
-        "feddiv audit --probabilities north.npz --probabilities south.csv",
+        "feddiv review runs/first",
+        "feddiv review runs/first --client 3 --reviewer anna",
+        "feddiv review site --data photos --port 8765 --no-browser",
     )
 )
-def audit(
-    run: Annotated[
-        Path | None,
-        typer.Argument(metavar="[DIR]", help="The folder of a run.", show_default=False),
+def review(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", help="The folder of a run, of one of its clients, or of a site."
+        ),
+    ],
+    client: Annotated[
+        int | None,
+        typer.Option(
+            min=0, metavar="N", help="Of a run only this client.", show_default="the page asks"
+        ),
     ] = None,
     data: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Labels that were not in the run: class folders, a table or an .npz file; may be "
-            "given more than once, each is a site.",
-            show_default=False,
-        ),
-    ] = None,
-    model: Annotated[
         Path | None,
         typer.Option(
-            help="Without training: a run's folder or a .safetensors file whose model judges "
-            "--data; the sites exchange a filter alone.",
-            show_default=False,
+            help="Where a site's samples are now: class folders, a table or an .npz file.",
+            show_default="where they were",
         ),
     ] = None,
-    probabilities: Annotated[
+    images: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Without training: probabilities and labels in an .npz file or a table; may be "
-            "given more than once, each is a site.",
-            show_default=False,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Where audits of no run go, a folder for each site; without it, audit/.",
+            help="A folder outside of the data in which its images may lie; others are not shown. "
+            "May be given more than once.",
             show_default=False,
         ),
     ] = None,
+    reviewer: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Who decides.", show_default="the account's name"),
+    ] = None,
+    port: Annotated[
+        int,
+        typer.Option(min=0, max=65535, help="Where the page is.", show_default="any that is free"),
+    ] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Print the address only.")
+    ] = False,
     allow: Allow = None,
 ) -> None:
-    """List the labels that look wrong, the worst first, with a page for each site."""
-    from feddiv.cli.audit import audit_labels
+    """Go through the labels of a site, the worst first, on a page of this machine.
 
-    here = [None if path is None else at_home(path) for path in (run, model, out)]
-    audit_labels(
-        here[0],
-        here[1],
-        [at_home(path) for path in data or ()],
-        [at_home(path) for path in probabilities or ()],
-        here[2],
+    What is decided is kept in corrections.csv in the site's folder.
+    """
+    from feddiv.cli.review import review_labels
+
+    review_labels(
+        at_home(folder),
+        client,
+        None if data is None else at_home(data),
+        [at_home(each) for each in images or ()],
+        reviewer,
+        port,
+        not no_browser,
         allow or (),
     )

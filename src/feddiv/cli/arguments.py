@@ -20,6 +20,17 @@ What = Annotated[
     ),
 ]
 
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow",
+        metavar="PACKAGE.MODULE:NAME",
+        help="A net, method or noise that the run or the model may import, which is running its "
+        "code; by the import path that it names. May be given more than once.",
+        show_default=False,
+    ),
+]
+
 
 class OneOf(click.Choice):  # type: ignore[type-arg]  # generic since click 8.2
     """One of these words; a word that is like one of them may have been meant."""

@@ -124,6 +124,11 @@ class Experiment(Options):
         return {**tree, "clients": _count(tree.get("clients", {}), tree.get("partition"))}
 
     @property
+    def brings_predictions(self) -> bool:
+        """Whether sites bring what classifiers of their own say, instead of samples."""
+        return self.model.is_brought
+
+    @property
     def budget(self) -> Budget:
         """What the method may spend."""
         return Budget(self.rounds, self.clients.fraction, self.warmup.iterations)
@@ -180,6 +185,18 @@ class NoRoundLeft(UserError):
     """Warm-up takes all rounds."""
 
 
+def _check_brought(experiment: Experiment) -> None:
+    """Refuse predictions where nobody could bring any, or where they would be changed."""
+    if not experiment.brings_predictions:
+        return
+    for key, value, wanted in (
+        ("data.source", experiment.data.source, "sites"),
+        ("data.standardise", experiment.data.standardise, "source"),
+    ):
+        if value != wanted:
+            raise UserError(f"model.name=predictions: goes with {key}={wanted}, it is {value}")
+
+
 def validated(
     tree: Mapping[str, Any], note: Callable[[str], None] = lambda line: None
 ) -> Experiment:
@@ -197,6 +214,7 @@ def validated(
     if experiment.data.encoder is not None:
         find_encoder(experiment.data.encoder)
     check_net_name(experiment.model.name)
+    _check_brought(experiment)
     experiment = with_private_filter(experiment, note)
     budget, method = experiment.budget, experiment.build_method()
     if method.without_warmup is not None and not budget.warmup_iterations:
@@ -214,11 +232,17 @@ def validated(
             f"robust.weights={experiment.robust.weights}: {experiment.method.name} looks at the "
             "models of single clients, and would get their aggregate; allowed: mean, clip"
         )
-    warmup = getattr(experiment.method, "warmup", None)
-    if experiment.robust.replaces_models and getattr(warmup, "mode", None) == "hand_over":
+    if experiment.robust.substitutes and experiment.robust.weights != "aligned":
+        raise UserError(
+            f"robust.substitutes=true: with robust.weights={experiment.robust.weights} nobody is "
+            "left out whose place others could take; allowed: aligned"
+        )
+    if experiment.robust.replaces_models and method.hands_over:
+        averages = "warmup.mode" in flat(experiment.method.model_dump())
+        way_out = "; method.warmup.mode=average warms up by averages" if averages else ""
         note(
-            f"robust.weights={experiment.robust.weights}: in a hand-over there is nothing to "
-            "compare a client's model with; method.warmup.mode=average warms up by averages"
+            f"robust.weights={experiment.robust.weights}: in a hand-over, as in the warm-up of "
+            f"{experiment.method.name}, there is nothing to compare a client's model with{way_out}"
         )
     robust = experiment.robust.filter
     looks = method.takes_centres or sends_totals(method) or experiment.data.standardise == "clients"

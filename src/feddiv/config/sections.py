@@ -72,6 +72,8 @@ class RobustOptions(Options):
         "mean", "clip", "aligned", "median", "trimmed_mean", "krum", "geometric_median"
     ] = "mean"
     clip: float = Field(2.0, gt=0, le=1000)  # largest norm of an update, in medians of the norms
+    # By `aligned`: others are asked in the place of clients whose model would not count.
+    substitutes: bool = False
     trim: float = Field(0.3, ge=0, lt=0.5)  # the share of clients that may lie: left out, or cut
     # How the clients' statistics become one filter: as the method does it, or by a robust centre.
     filter: Literal["sum", "median", "trimmed_mean"] = "sum"
@@ -105,13 +107,15 @@ class Flower(FederationOptions):
     """Sites on Flower's network.
 
     A run begins when `sites` of them are connected, None meaning all clients of the draw; it waits
-    `wait` seconds for that. A round waits `round_timeout` seconds for answers and counts if a share
-    of at least `quorum` of the clients that were asked have answered; else it is repeated, after
-    another wait, at most `attempts` times in all.
+    `wait` seconds for that. If the others of them are there and were refused, `least` are enough;
+    None: nobody may be missing. A round waits `round_timeout` seconds for answers and counts if a
+    share of at least `quorum` of the clients that were asked have answered; else it is repeated,
+    after another wait, at most `attempts` times in all.
     """
 
     name: Literal["flower"] = "flower"
     sites: int | None = Field(None, ge=1, le=MOST_CLIENTS)
+    least: int | None = Field(None, ge=1, le=MOST_CLIENTS)
     quorum: float = Field(0.5, gt=0, le=1)
     round_timeout: float = Field(600.0, gt=0, le=LONGEST)
     wait: float = Field(300.0, gt=0, le=LONGEST)

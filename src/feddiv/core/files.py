@@ -127,25 +127,34 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 class Lock:
-    """A lock on a folder that its process holds; it is gone with the process, however it ends."""
+    """A lock on a folder or file that a process holds; it is gone with it, however it ends."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     @classmethod
-    def of(cls, path: Path) -> Lock | None:
-        """The lock, or None where another process has it."""
+    def of(cls, path: Path, *, wait: bool = False) -> Lock | None:
+        """The lock; where another process has it None, or the lock once that has let it go."""
         try:
             import fcntl
         except ImportError:  # Windows: no such lock
             return cls(-1)
         descriptor = os.open(path, os.O_RDONLY)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except OSError:
             os.close(descriptor)
             return None
         return cls(descriptor)
+
+    def is_of(self, path: Path) -> bool:
+        """Whether the path still leads to what is locked; another may have got its name since."""
+        if self._descriptor < 0:
+            return True
+        try:
+            return os.path.samestat(os.fstat(self._descriptor), os.stat(path))
+        except FileNotFoundError:
+            return False
 
     def release(self) -> None:
         """Give it back."""

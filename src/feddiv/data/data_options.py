@@ -72,6 +72,10 @@ class DataOptions(Options):
         default=None, ge=1, le=MOST_SAMPLES
     )  # only that many test samples
     draw: GivenPath | None = None  # a saved partition and noise, to be used again
+    # Experts' decisions: corrections.csv, or folders that have such files in them.
+    corrections: Annotated[
+        Annotated[tuple[GivenPath, ...], Field(strict=False, min_length=1)] | None, Listed
+    ] = None
     # Of sources without test samples: the share of each class taken for them, by default a fifth.
     test_share: float | None = Field(default=None, ge=0, lt=1)
     # Side in pixels that images are resized to; without it, the source's own.

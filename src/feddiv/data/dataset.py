@@ -149,6 +149,11 @@ class Dataset:
         mean, std = tuple(map(float, scaling.mean)), tuple(map(float, scaling.std))
         return replace(self, mean=mean, std=std)
 
+    def unscaled(self) -> Dataset:
+        """The same vectors as they are stored."""
+        width = self.input_shape[0]
+        return self.scaled_by(Scaling(np.zeros(width), np.ones(width)))
+
     def on(self, device: torch.device) -> Dataset:
         """The same data with its tensors on this device."""
         return replace(self, train=self.train.on(device), test=self.test.on(device))

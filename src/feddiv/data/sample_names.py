@@ -31,3 +31,18 @@ class Numbered:
     def name(self, row: int) -> str:
         """Its number."""
         return str(self.numbers[row])
+
+
+@dataclass(frozen=True, eq=False)
+class NamesGiven:
+    """Samples whose names were given with them."""
+
+    names: tuple[str, ...]
+
+    def chosen(self, rows: Rows) -> NamesGiven:
+        """Of these samples only."""
+        return NamesGiven(tuple(self.names[row] for row in rows))
+
+    def name(self, row: int) -> str:
+        """As it was given."""
+        return self.names[row]

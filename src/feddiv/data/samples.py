@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from feddiv.core.arrays import Array, Labels, Mask
 from feddiv.data.dataset import Dataset
 from feddiv.data.draw.draw import Draw
 from feddiv.data.transform import Transform
@@ -25,7 +26,8 @@ class Samples:
     memory; `index`, `given` and `truth` are int64 [n], the labels always in main memory. Where
     samples have several views in `inputs`, `index` is [n,V]: training draws among them, and
     everything else looks at the first. Rows are positions 0..n-1 in the client, not indices into
-    the data set.
+    the data set. `trusted`, bool [n], says which given labels an expert has confirmed or corrected:
+    no method may leave such a sample out or give it another label. None where there are none.
     """
 
     inputs: torch.Tensor
@@ -33,6 +35,7 @@ class Samples:
     given: torch.Tensor
     truth: torch.Tensor | None
     transform: Transform
+    trusted: torch.Tensor | None = None
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     def __len__(self) -> int:
@@ -83,20 +86,61 @@ class Samples:
             index = index[:, 0]
         return self.inputs.index_select(0, index).to(self.device)
 
+    def believed(self, p_clean: Array) -> Array:
+        """p(clean) [n]; it is 1 for labels that an expert vouches for."""
+        return p_clean if self.trusted is None else np.where(self.trusted.numpy(), 1.0, p_clean)
+
+    def doubted(self, flagged: Mask) -> Mask:
+        """Which labels [n] a method holds to be wrong, but for those that an expert vouches for."""
+        return flagged if self.trusted is None else flagged & ~self.trusted.numpy()
+
+    def kept(self, labels: Labels) -> Labels:
+        """Labels [n] as a method has changed them, but for those that an expert vouches for."""
+        if self.trusted is None:
+            return labels
+        return np.where(self.trusted.numpy(), self.given.numpy(), labels)
+
+    def honoured(
+        self, rows: torch.Tensor, labels: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """A selection of rows and their labels, numbers [m] or shares [m, C], to be trained on.
+
+        Samples that an expert vouches for are in it, under the labels that the expert gave.
+        """
+        if self.trusted is None:
+            return rows, labels
+        absent = self.trusted.clone()
+        absent[rows] = False
+        more = torch.nonzero(absent).flatten()
+        rows, labels = (
+            torch.cat([rows, more]),
+            torch.cat([labels, labels.new_zeros((len(more), *labels.shape[1:]))]),
+        )
+        given = self.given[rows]
+        if labels.dim() == 2:
+            given = torch.nn.functional.one_hot(given, labels.shape[1])
+        chosen = self.trusted[rows].view(-1, *[1] * (labels.dim() - 1))
+        return rows, torch.where(chosen, given.to(labels), labels)
+
     @property
     def none(self) -> Samples:
         """No sample of the same data."""
         truth = None if self.truth is None else self.truth[:0]
-        return replace(self, index=self.index[:0], given=self.given[:0], truth=truth)
+        trusted = None if self.trusted is None else self.trusted[:0]
+        return replace(
+            self, index=self.index[:0], given=self.given[:0], truth=truth, trusted=trusted
+        )
 
     def followed_by(self, other: Samples) -> Samples:
         """These and then the other ones, of the same client."""
         truths = [each.truth for each in (self, other) if each.truth is not None]
+        trusted = [each.trusted for each in (self, other) if each.trusted is not None]
         return replace(
             self,
             index=torch.cat([self.index, other.index]),
             given=torch.cat([self.given, other.given]),
             truth=torch.cat(truths) if self.truth is not None else None,
+            trusted=torch.cat(trusted) if self.trusted is not None else None,
         )
 
 
@@ -133,5 +177,6 @@ def _samples(dataset: Dataset, draw: Draw, part: npt.NDArray[np.int64]) -> Sampl
         given=torch.tensor(draw.given[part], dtype=torch.int64),
         truth=None if draw.truth is None else torch.tensor(draw.truth[part], dtype=torch.int64),
         transform=dataset.transform,
+        trusted=None if draw.trusted is None else torch.from_numpy(draw.trusted[part]),
         device=dataset.train.labels.device,
     )

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from feddiv.core.arrays import Array
-from feddiv.defence.defence import Defence
+from feddiv.defence.defence import FEWEST, Defence
 from feddiv.learning.robust import agreements, capped_sizes
 
-MEMORY = 0.8  # how much the cosine of a pair before counts when the two meet again
+MEMORY = 0.8  # how much what is known of a pair counts when the two meet again
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +20,8 @@ class Directions:
     """Cosines [S, S] between the updates of the S clients seen so far, a running mean of each pair.
 
     NaN of who were never asked at once. In one exchange liars may be most of those who were asked;
-    of all clients they are not.
+    of all clients they are not. Each exchange counts by its coherence: once a model has learnt what
+    there is to learn, honest updates cancel each other, and those turned round look no worse.
     """
 
     clients: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -33,8 +34,8 @@ class Directions:
         means = np.full((len(everyone), len(everyone)), np.nan)
         means[: len(known), : len(known)] = self.cosines
         at = np.ix_(*[[everyone.index(client) for client in clients]] * 2)
-        before = means[at]
-        means[at] = np.where(np.isnan(before), cosines, MEMORY * before + (1 - MEMORY) * cosines)
+        before, said = means[at], coherence(cosines) * cosines
+        means[at] = np.where(np.isnan(before), said, MEMORY * before + (1 - MEMORY) * said)
         return Directions(np.array(everyone, np.int64), means)
 
     def agreements(self, sizes: Mapping[int, int], defence: Defence) -> dict[int, float]:
@@ -43,3 +44,22 @@ class Directions:
         allowed = np.array([defence.size(sizes[client]) for client in everyone], np.float64)
         found = agreements(self.cosines, capped_sizes(allowed))
         return dict(zip(everyone, found.tolist(), strict=True))
+
+    def opposed(self, sizes: Mapping[int, int], defence: Defence) -> dict[int, float]:
+        """Whose updates point against the others', and how far; of two nobody can say who."""
+        if len(self.clients) < FEWEST:
+            return {}
+        found = self.agreements(sizes, defence)
+        return {client: agreement for client, agreement in found.items() if agreement < 0}
+
+
+def coherence(cosines: Array) -> float:
+    """How far updates with cosines [K, K] lie on one line, in either direction: 0 none, 1 all do.
+
+    If all of them agree or disagree by c, it is c: the largest eigenvalue is 1 + (K - 1) c.
+    """
+    if len(cosines) < 2:
+        return 0.0
+    apart = np.where(np.eye(len(cosines), dtype=bool), 1.0, cosines)  # 0 where nothing moved
+    largest = np.linalg.eigvalsh(apart)[-1]
+    return float(np.clip((largest - 1) / (len(cosines) - 1), 0.0, 1.0))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from feddiv.core.arrays import Weights
-from feddiv.defence.defence import FEWEST, Defence, usual_norm
+from feddiv.defence.defence import Defence, usual_norm
 from feddiv.defence.directions import Directions
 from feddiv.defence.pooled import RobustTotals
 from feddiv.federation.accounts import Accounts
@@ -106,10 +106,8 @@ class DefendedReplies:
         sent = [self.exchange.to(client).weights for client in clients]
         cosines = update_cosines(list(models.values()), sent)
         self.directions = self.directions.met(clients, cosines)
-        if len(self.directions.clients) < FEWEST:
-            return replies  # of two nobody can say which is turned round
-        found = self.directions.agreements(self.sizes, self.defence)
-        self.opposed = {client: found[client] for client in clients if found[client] < 0}
+        found = self.directions.opposed(self.sizes, self.defence)
+        self.opposed = {client: found[client] for client in clients if client in found}
         return [replace(r, weights=None) if r.client in self.opposed else r for r in replies]
 
     def _clipped(self, reply: Reply) -> Reply:

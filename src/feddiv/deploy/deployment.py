@@ -125,7 +125,7 @@ def _write(draft: Path, deployment: Deployment) -> None:
     _file(server / "flwr" / "config.toml", _connection(deployment))
     _file(server / "experiment.toml", _template("experiment.toml", words))
     _copy_app(server / "app")
-    for script in ("superlink.sh", "register.sh", "unregister.sh", "run.sh"):
+    for script in ("superlink.sh", "register.sh", "unregister.sh", "run.sh", "audit.sh"):
         _file(server / script, _template(script, words), _SCRIPT)
     if deployment.proxied:
         _file(server / "proxy.sh", _template("proxy.sh", words), _SCRIPT)

@@ -55,10 +55,11 @@ def make_assessment(
 ) -> Assessment:
     """A client's opinion of all its labels, also of those that it keeps out of training."""
     client, memory, method = workspace.client(id), records.read(record), workspace.method
-    opinion = method.assess(client, memory, message)
+    opinion = method.assess(client, memory, message).trusting(client.samples)
     if not len(client.held_out):
         return opinion
-    return replace(opinion, held_out=method.assess_held_out(client, memory, message))
+    held_out = method.assess_held_out(client, memory, message).trusting(client.held_out)
+    return replace(opinion, held_out=held_out)
 
 
 def _check_diary(diary: object, method: str, kind: str) -> None:

@@ -85,21 +85,28 @@ class Workspace:
 
         Where a method makes several models they must differ: only "net" takes over a head.
         """
-        shape, classes = self.dataset.input_shape, len(self.dataset.classes)
         with rng.seeded(f"model {name}"):
-            net = build_net(self.model, shape, classes, fresh_head=name != "net", build=self._build)
+            net = self._built(self.model, fresh_head=name != "net")
         return copy_of(net)
 
     def check_net(self) -> None:
         """Refuse a net that does not fit the data; the weights it starts from are not needed."""
-        shape, classes = self.dataset.input_shape, len(self.dataset.classes)
-        build_net(self.model.untrained, shape, classes, build=self._build)
+        self._built(self.model.untrained)
 
     def plain_net(self) -> nn.Module:
         """A net of this kind in main memory, whatever its weights; nothing is drawn for it."""
-        shape, classes = self.dataset.input_shape, len(self.dataset.classes)
         with torch.random.fork_rng(devices=[]):
-            return build_net(self.model.untrained, shape, classes, build=self._build)
+            return self._built(self.model.untrained)
+
+    def _built(self, model: ModelOptions, *, fresh_head: bool = False) -> nn.Module:
+        return build_net(
+            model,
+            self.dataset.input_shape,
+            len(self.dataset.classes),
+            fresh_head=fresh_head,
+            build=self._build,
+            trained=self.method.trains,
+        )
 
     def client(self, id: int) -> Client:
         """The client of this id."""

@@ -13,9 +13,10 @@ from feddiv.core.import_path import path_of
 from feddiv.core.terminal import LINE, shown
 from feddiv.flower.records import problem_records
 from feddiv.flower.site import Site, say
-from feddiv.flower.site_data import AppData, OwnData, Part, SiteData
+from feddiv.flower.site_data import AppData, NoData, OwnData, Part, SiteData
 from feddiv.flower.site_limits import KEYS as LIMITS
 from feddiv.flower.site_limits import SiteLimits
+from feddiv.flower.site_predictions import OwnClassifier
 from feddiv.flower.site_privacy import EPSILONS, Needed
 from feddiv.methods.contract import Method
 
@@ -28,6 +29,9 @@ KEYS = (
     "allow-noise",
     "allow-method",
     "encoder",
+    "probabilities",
+    "classifier",
+    "corrections",
     *LIMITS,
     "need-privacy",
     *EPSILONS,
@@ -62,11 +66,20 @@ def client_app(
     def site(context: Context) -> Site:
         place = _place(context.node_config)
         folder = _app_folder(context, site_path, place)
-        holdings = AppData(lambda: data(context), train_transform, place)
+        corrections = _corrections(context.node_config)
+        holdings = AppData(lambda: data(context), train_transform, place, corrections)
         methods = _allowed(context.node_config, "allow-method")
         methods += () if method is None else (path_of(method),)
         limits, needed = SiteLimits.of(context.node_config), Needed.of(context.node_config)
-        return Site(folder, holdings, net=model, methods=methods, limits=limits, privacy=needed)
+        return Site(
+            folder,
+            holdings,
+            net=model,
+            methods=methods,
+            limits=limits,
+            privacy=needed,
+            own=OwnClassifier(net=model),
+        )
 
     return app_of(site)
 
@@ -114,13 +127,19 @@ def site_of(node: Mapping[str, Any], run: Mapping[str, Any]) -> Site:
     unknown = sorted(set(node) - set(KEYS))
     if unknown:
         raise UserError(f"node config {unknown[0]}: is unknown; allowed: {', '.join(KEYS)}")
+    nets, methods = _allowed(node, "allow-net"), _allowed(node, "allow-method")
+    encoder, probabilities, classifier = (
+        str(node[key]) if key in node else None
+        for key in ("encoder", "probabilities", "classifier")
+    )
     return Site(
         _folder(node, run),
         _holdings(node),
-        nets=_allowed(node, "allow-net"),
+        nets=nets,
         noises=_allowed(node, "allow-noise"),
-        methods=_allowed(node, "allow-method"),
-        encoder=str(node["encoder"]) if "encoder" in node else None,
+        methods=methods,
+        encoder=encoder,
+        own=OwnClassifier(probabilities, classifier, allow=(*nets, *methods), encoder=encoder),
         limits=SiteLimits.of(node),
         privacy=Needed.of(node),
     )
@@ -134,8 +153,15 @@ def _allowed(node: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 def _holdings(node: Mapping[str, Any]) -> SiteData:
     if "data-path" in node:
-        return OwnData(Path(str(node["data-path"])).expanduser())
+        return OwnData(Path(str(node["data-path"])).expanduser(), _corrections(node))
+    if "corrections" in node:
+        raise UserError(
+            "node config corrections: goes with data-path; of a trial the run itself says "
+            "data.corrections"
+        )
     place = _place(node)
+    if place is None and "probabilities" in node:
+        return NoData()
     if place is None or place < 0:
         raise UserError(
             'node config: give data-path="…" (a site\'s own data) or partition-id=N (a trial)'
@@ -143,11 +169,16 @@ def _holdings(node: Mapping[str, Any]) -> SiteData:
     return Part(place)
 
 
+def _corrections(node: Mapping[str, Any]) -> Path | None:
+    """The file in which the site's experts have decided about its labels, if it has one."""
+    return Path(str(node["corrections"])).expanduser() if "corrections" in node else None
+
+
 def _folder(node: Mapping[str, Any], run: Mapping[str, Any]) -> Path:
     """Where the site keeps what is its own; in a trial it may be beside the run."""
     if "site-path" in node:
         return Path(str(node["site-path"])).expanduser()
-    if "data-path" in node:
+    if "data-path" in node or "probabilities" in node:
         raise UserError(
             'node config: site-path="…" has to name the folder where this site keeps its state '
             "and its label audit"

@@ -113,6 +113,8 @@ class FlowerFederation(Federation):
         self.tell(f"waiting for {wanted} site{'' if wanted == 1 else 's'}")
         self._meet()
         while (count := self._present() if resumed else len(self._strangers)) < wanted:
+            if not resumed and self._without_refused(count, wanted):
+                break
             if not self._pause(deadline):
                 refused = shown("; ".join(self._refused.values()), LINE)
                 raise TooFew(
@@ -124,6 +126,15 @@ class FlowerFederation(Federation):
         if not resumed:  # a run that begins knows them from `facts`
             self._seated()
         self._gathered = True
+
+    def _without_refused(self, count: int, wanted: int) -> bool:
+        """Whether a run begins without sites that are connected and were refused for good."""
+        least = self.options.least
+        if least is None or count < least:
+            return False
+        barred = self._refused.keys() - self._again
+        refused = sum((node.id, node.session) in barred for node in self._nodes())
+        return count + refused >= wanted
 
     def newcomers(self) -> dict[int, int]:
         """Sites that the run has not met yet get their numbers."""

@@ -29,18 +29,21 @@ from feddiv.federation.private_visit import Protection
 from feddiv.federation.reply_check import Refused
 from feddiv.federation.visit import make_assessment, make_visit
 from feddiv.federation.workspace import Workspace
+from feddiv.flower.frozen_corrections import load_with_frozen
 from feddiv.flower.grid_federation import ASSESS, HELLO
 from feddiv.flower.records import (
     SOFTWARE,
     SiteTask,
+    VisitAddress,
     problem_records,
     read_message,
     read_task,
     reply_records,
 )
-from feddiv.flower.site_data import Held, SiteData
+from feddiv.flower.site_data import Held, OwnData, SiteData
 from feddiv.flower.site_ledger import SiteLedger
 from feddiv.flower.site_limits import SiteLimits
+from feddiv.flower.site_predictions import OwnClassifier
 from feddiv.flower.site_privacy import Needed, SitePrivacy
 from feddiv.methods.contract import Assessment, Message, Reply
 from feddiv.methods.feature_sums import KIND as SUMS
@@ -61,7 +64,8 @@ class Site:
     among `nets`, a method if it is among `methods`, noise, which a trial draws, if it is among
     `noises`. `encoder` is the site's own word for the run's encoder where that is no name of ours
     but a file or a module; its weights have to be those of the run. `limits` are what it does for a
-    server at most, `privacy` is what a run has to have before the site takes part.
+    server at most, `privacy` is what a run has to have before the site takes part. `own` is what
+    it brings to a run without a model.
     """
 
     folder: Path
@@ -73,6 +77,7 @@ class Site:
     encoder: str | None = None
     limits: SiteLimits = field(default_factory=SiteLimits)
     privacy: Needed = field(default_factory=Needed)
+    own: OwnClassifier = field(default_factory=OwnClassifier)
 
     def answer(self, records: RecordDict) -> RecordDict:
         """What the site says to a message; if it cannot do what is asked, why."""
@@ -98,20 +103,22 @@ class Site:
             raise UserError(f"run {address.run!r} is no token of a run")
         torch.set_num_threads(1)
         self.limits.check_experiment(experiment)
-        loaded = self._loaded(experiment, address.client)
+        loaded = self._loaded(experiment, address)
         self._check_loaded(experiment, loaded)
         ledger, ceiling = SiteLedger(self.folder), self.privacy.largest_total_epsilon
         ledger.check_spent(address.run, experiment.privacy, ceiling)
         if task.kind == HELLO:
             place = self.holdings.place
             metrics = {} if place is None else {"place": float(place)}
-            samples = len(loaded.draw.parts[loaded.client])
-            home = Path(__file__).parent.parent
-            say(f"feddiv {SOFTWARE} from {home} takes part with {samples} samples")
+            part, trusted = loaded.draw.parts[loaded.client], loaded.draw.trusted
+            samples, home = len(part), Path(__file__).parent.parent
+            sure = "" if trusted is None else f", {int(trusted[part].sum())} of them by experts"
+            say(f"feddiv {SOFTWARE} from {home} takes part with {samples} samples{sure}")
             return reply_records(address, Reply(address.client, samples, metrics=metrics))
         if loaded.client != address.client:
             raise UserError(f"is client {loaded.client} and was asked as client {address.client}")
-        workspace = Workspace.of(experiment, loaded.dataset, loaded.draw, self.net)
+        net = None if experiment.brings_predictions else self.net
+        workspace = Workspace.of(experiment, loaded.dataset, loaded.draw, net)
         _standardise(workspace, task)
         # By client too: nodes that share a folder by mistake must not share a memory.
         kept = self.folder / "runs" / address.run / str(loaded.client)
@@ -120,7 +127,8 @@ class Site:
         if task.kind == ASSESS:
             opinion = make_assessment(workspace, memory.records, message, record, loaded.client)
             folders = (memory.folder, self.folder)  # the newest run's is the one to look at
-            audit = _audited(folders, loaded, opinion, experiment.method.name)
+            data = self.holdings.path if isinstance(self.holdings, OwnData) else None
+            audit = _audited(folders, loaded, opinion, experiment.method.name, data)
             if experiment.privacy.filter != "none":  # counts tell how much of it is noise
                 audit = replace(audit, metrics={})
             return reply_records(address, audit)
@@ -136,12 +144,20 @@ class Site:
             memory.write(address.version, visit.memory, task.start, task.keep)
         return reply_records(address, visit.reply)
 
-    def _loaded(self, experiment: Experiment, client: int) -> Held:
+    def _loaded(self, experiment: Experiment, address: VisitAddress) -> Held:
         """The site's data; what is wrong with them is told to the site alone."""
+        client = address.client
         if client >= MOST_CLIENTS:
             raise UserError(f"client {client}: there are at most {MOST_CLIENTS:,}")
         try:
-            return self.holdings.load(experiment, client)
+            folder = self.folder / "runs" / address.run
+
+            def load(holdings: SiteData) -> Held:
+                if experiment.brings_predictions:
+                    return self.own.load(experiment, client, holdings, folder)
+                return holdings.load(experiment, client)
+
+            return load_with_frozen(self.holdings, folder, load)
         except UnknownClass as problem:
             say(str(problem))
             raise UserError(
@@ -276,7 +292,9 @@ def known(version: str) -> str:
     return version
 
 
-def _audited(folders: Collection[Path], loaded: Held, opinion: Assessment, method: str) -> Reply:
+def _audited(
+    folders: Collection[Path], loaded: Held, opinion: Assessment, method: str, data: Path | None
+) -> Reply:
     """Write the label audit here; the reply holds counts only.
 
     They are of the labels that the client trains on. How many are truly wrong is counted in a trial
@@ -284,7 +302,8 @@ def _audited(folders: Collection[Path], loaded: Held, opinion: Assessment, metho
     """
     draw, client = loaded.draw, loaded.client
     here = None if loaded.trial else "this site"
-    audit = client_audit(loaded.dataset, draw, client, opinion, method, site=here)
+    shown = loaded.shown or loaded.dataset
+    audit = client_audit(shown, draw, client, opinion, method, site=here, data=data)
     for folder in folders:
         write_audit(folder, audit)
     metrics: dict[str, float] = {}

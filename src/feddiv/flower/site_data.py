@@ -12,10 +12,11 @@ from feddiv.config.experiment import Experiment, to_toml, validated
 from feddiv.core.errors import UserError
 from feddiv.core.randomness import Streams
 from feddiv.data import Dataset, Draw
+from feddiv.data.draw.corrected import with_corrections
 from feddiv.data.draw.held_out import FEWEST, with_held_out
 from feddiv.data.sources.own_files import load_own
 from feddiv.data.sources.python import as_they_are
-from feddiv.data.sources.sites import described
+from feddiv.data.sources.sites import described, sites_encoder
 from feddiv.presets import toml_tree
 from feddiv.runs.prepare import drawn
 
@@ -28,6 +29,7 @@ class Held:
     draw: Draw
     client: int
     trial: bool = False  # whether the truth is the experiment's own and may be counted
+    shown: Dataset | None = None  # what people look at, where samples are predictions of these
 
 
 class SiteData(Protocol):
@@ -68,6 +70,7 @@ class OwnData:
     """A site's own data: a folder of class folders, a table or an .npz file."""
 
     path: Path
+    corrections: Path | None = None  # what experts decided about them
     place: None = None
 
     def load(self, experiment: Experiment, client: int) -> Held:
@@ -77,7 +80,8 @@ class OwnData:
                 f"data-path={self.path}: the run has data.source={experiment.data.source}, it is "
                 "for sites that take part by partition-id"
             )
-        wanted = described(experiment.data)
+        made = sites_encoder(experiment.data)
+        wanted = described(experiment.data, made)
         if wanted.own is not None:
             raise UserError(
                 f"data-path={self.path}: the run has data.shape, it is for sites whose own app "
@@ -86,9 +90,29 @@ class OwnData:
         data, where = experiment.data, f"data-path={self.path}"
         images = {"size": data.size, "channels": data.channels} if data.features is None else {}
         own = load_own(
-            self.path, wanted.classes, where, images, data.encoding, Streams(experiment.seed)
+            self.path,
+            wanted.classes,
+            where,
+            images,
+            data.encoding,
+            Streams(experiment.seed),
+            made=made,
         )
-        return held(own, wanted, experiment, client, where)
+        return held(own, wanted, experiment, client, where, self.corrections)
+
+
+@dataclass(frozen=True)
+class NoData:
+    """A site that has nothing but a file of predicted probabilities and labels."""
+
+    place: None = None
+
+    def load(self, experiment: Experiment, client: int) -> Held:
+        """There is nothing to train on."""
+        raise UserError(
+            "this site has predicted probabilities and no data: it takes part in audits only "
+            "(model.name=predictions)"
+        )
 
 
 @dataclass(frozen=True)
@@ -102,6 +126,7 @@ class AppData:
     data: Callable[[], Any]
     each: Callable[[Tensor], Tensor] | None
     place: int | None
+    corrections: Path | None = None
 
     def load(self, experiment: Experiment, client: int) -> Held:
         """All items as they are, by the names or numbers of the run's classes."""
@@ -112,7 +137,7 @@ class AppData:
             )
         wanted = described(experiment.data)
         own = as_they_are(self.data(), wanted.classes, self.each, "data")
-        return held(own, wanted, experiment, client, "data")
+        return held(own, wanted, experiment, client, "data", self.corrections)
 
 
 def held(
@@ -121,6 +146,7 @@ def held(
     experiment: Experiment,
     client: int,
     where: str,
+    corrections: Path | None = None,
 ) -> Held:
     """A site's samples as the run wants them: shape, normalisation, what is kept out."""
     if own.input_shape != wanted.input_shape:
@@ -135,4 +161,6 @@ def held(
     share = getattr(experiment.evaluation, "share", None)
     if share is not None and len(dataset.train) >= FEWEST:
         draw = with_held_out(draw, share, Streams(experiment.seed))
+    if corrections is not None:
+        draw = with_corrections(draw, dataset, [corrections], setting="corrections")
     return Held(dataset, draw, max(client, 0))

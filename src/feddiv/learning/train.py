@@ -51,15 +51,16 @@ def train(
 ) -> int:
     """Train in place for `options.epochs` epochs; returns the number of SGD steps.
 
-    `select(epoch)` says which samples the epoch uses; an epoch with fewer than two is skipped. A
-    visit that trains in several calls hands them one optimiser, and each its own part of `rng`.
+    `select(epoch)` says which samples the epoch uses; an epoch with fewer than two is skipped.
+    Samples whose labels an expert vouches for are always used, with these labels. A visit that
+    trains in several calls hands them one optimiser, and each its own part of `rng`.
     """
     optimiser = optimiser or sgd(net, options)
     order, augment = rng.torch("order"), rng.torch("augment")
     steps = 0
     with rng.seeded("net"):  # a net may draw too: dropout
         for epoch in range(options.epochs):
-            rows, labels = select(epoch)
+            rows, labels = samples.honoured(*select(epoch))
             if len(rows) < 2:
                 continue
             net.train()

@@ -1,12 +1,12 @@
 """What methods share that train at clients and average at the server, as FedAvg does."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar
 
 from feddiv.core.arrays import StateDict, Weights
 from feddiv.core.randomness import Streams
-from feddiv.learning.average import RunningMean
+from feddiv.learning.average import RunningMean, Trail
 from feddiv.methods.common import DIVERGENCE
 from feddiv.methods.contract import (
     Exchange,
@@ -29,6 +29,12 @@ class AveragingState:
 
     net: StateDict
     sizes: dict[int, int]
+    trail: Trail = field(default_factory=Trail)  # of a method that warms up by hand-over
+
+    @property
+    def model(self) -> StateDict:
+        """The model to use: where there is a trail of hand-overs, their mean."""
+        return self.net if self.trail.mean is None else self.trail.mean
 
 
 class Averaging(Method[AveragingState, M]):
@@ -47,7 +53,7 @@ class Averaging(Method[AveragingState, M]):
         if moment.exchange:
             return None
         chosen = self.choose(state.sizes, rng)
-        return Exchange(chosen, Message("train", {"net": state.net}, self.payload(moment)))
+        return Exchange(chosen, Message("train", {"net": state.model}, self.payload(moment)))
 
     def payload(self, moment: Moment) -> Payload:
         """What clients receive besides the model."""
@@ -56,7 +62,7 @@ class Averaging(Method[AveragingState, M]):
     def merge(self, state: AveragingState, exchange: Exchange, replies: Replies) -> AveragingState:
         """The weighted mean of the models that came."""
         mean = mean_of(replies, self.amount)
-        return replace(state, net=mean["net"]) if mean else state
+        return replace(state, net=mean["net"], trail=Trail()) if mean else state
 
     def amount(self, reply: Reply) -> float:
         """How much a reply counts in the mean: by default its n_k."""
@@ -64,7 +70,7 @@ class Averaging(Method[AveragingState, M]):
 
     def weights(self, state: AveragingState) -> Weights:
         """The one global model."""
-        return {"net": state.net}
+        return {"net": state.model}
 
     def kinds(self, facts: Facts) -> Mapping[str, Kind]:
         """The model and how far it moved."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, get_args, get_origin
 
@@ -26,6 +26,7 @@ from feddiv.learning.predict import predict
 from feddiv.learning.robust import CentreRule
 from feddiv.learning.score import log_softmax
 from feddiv.learning.train import TrainOptions
+from feddiv.methods.draw_clients import choose_clients, with_substitutes
 from feddiv.methods.model_store import ModelsInMemory, ModelStore
 
 Payload = dict[str, npt.NDArray[np.float64]]
@@ -192,6 +193,25 @@ class Assessment:
         confidence = np.exp(log_softmax(logits).max(axis=1))
         return cls(logits.argmax(axis=1), p_clean, scores, confidence=confidence)
 
+    def trusting(self, samples: Samples) -> Assessment:
+        """The same, but for labels of these samples that an expert vouches for: they are right."""
+        if samples.trusted is None:
+            return self
+
+        def sure(values: npt.NDArray[np.float64] | None) -> npt.NDArray[np.float64] | None:
+            return None if values is None else samples.believed(values)
+
+        corrected = self.corrected
+        if corrected is not None:
+            labels = samples.kept(corrected.labels)
+            corrected = Corrected(labels, samples.believed(corrected.p_clean))
+        return replace(
+            self,
+            p_clean=sure(self.p_clean),
+            second_opinion=sure(self.second_opinion),
+            corrected=corrected,
+        )
+
     def last(self, count: int) -> Assessment:
         """That of the last so many samples."""
         start = len(self.predicted) - count
@@ -252,9 +272,9 @@ class Client:
         """The net of this name, holding these weights."""
         return self._load(name, weights)
 
-    def with_only(self, samples: Samples) -> Client:
-        """The same client, as if it had these samples."""
-        return Client(self.id, samples, self.classes, self._load)
+    def with_only(self, samples: Samples, held_out: Samples | None = None) -> Client:
+        """The same client, as if it had these samples, and none or these kept out of training."""
+        return Client(self.id, samples, self.classes, self._load, held_out)
 
 
 @dataclass(frozen=True)
@@ -332,10 +352,16 @@ class Method(ABC, Generic[S, M]):
         self.budget = budget
         self.model_store: ModelStore = ModelsInMemory()  # in a run: files
         self.centre = CentreRule()  # in a run: robust.filter and robust.trim
+        self.passed_over: Collection[int] = ()  # in a run: whose place others shall take
 
     def stages(self) -> tuple[Stage, ...]:
         """How the budget is spent; by default all of it in plain rounds."""
         return (Stage("train", self.budget.rounds),)
+
+    @property
+    def hands_over(self) -> bool:
+        """Whether a model goes from client to client anywhere: nobody's can be compared there."""
+        return False
 
     @property
     def takes_centres(self) -> bool:
@@ -344,6 +370,11 @@ class Method(ABC, Generic[S, M]):
         Pooled entries and models are made robust on their way to the merge.
         """
         return False
+
+    @property
+    def trains(self) -> bool:
+        """Whether it changes the model that it begins with."""
+        return True
 
     @property
     def needs_truth(self) -> bool:
@@ -382,7 +413,12 @@ class Method(ABC, Generic[S, M]):
 
     def choose(self, clients: Collection[int], rng: Streams) -> tuple[int, ...]:
         """The clients of one round: a fraction of these, uniformly without replacement."""
-        return choose_clients(clients, self.budget.visits(len(clients)), rng)
+        return self.choose_some(clients, self.budget.visits(len(clients)), rng)
+
+    def choose_some(self, clients: Collection[int], count: int, rng: Streams) -> tuple[int, ...]:
+        """So many of these, uniformly without replacement."""
+        chosen = choose_clients(clients, count, rng)
+        return with_substitutes(chosen, clients, self.passed_over, rng)
 
     def predict(self, nets: Nets, inputs: torch.Tensor) -> torch.Tensor:
         """Class logits [B, C] of the global model; nets are in eval mode."""
@@ -421,13 +457,6 @@ class Method(ABC, Generic[S, M]):
     def records(self, state: S) -> Diary:
         """What of the server's state belongs in the record of a round."""
         return {}
-
-
-def choose_clients(clients: Iterable[int], count: int, rng: Streams) -> tuple[int, ...]:
-    """`count` clients uniformly without replacement."""
-    ids = sorted(clients)
-    picked = rng.numpy("select").choice(len(ids), size=min(count, len(ids)), replace=False)
-    return tuple(ids[i] for i in picked)
 
 
 def declared_kind(method: Method[Any, Any], facts: Facts, exchange: Exchange) -> Kind:

@@ -174,7 +174,7 @@ class FedRN(Method[FedRNState, FedRNMemory]):
         """
         samples, given = client.samples, client.samples.given.numpy()
         own = received.weights["net"] if memory is None else memory.net
-        trusts = [trust(predict_local(client.net(own, "own"), samples), given)]
+        trusts = [samples.believed(trust(predict_local(client.net(own, "own"), samples), given))]
         select = only(kept(trusts[0]), samples.given)
         one_epoch = self.training.model_copy(update={"epochs": 1})
         for name in received.weights:
@@ -185,7 +185,7 @@ class FedRN(Method[FedRNState, FedRNMemory]):
                 head = sgd(cast("Net", net).head, self.training)
                 part = rng.within(name)
                 train(net, samples, select, cross_entropy, one_epoch, part, head)
-            trusts.append(trust(predict_local(net, samples), given))
+            trusts.append(samples.believed(trust(predict_local(net, samples), given)))
         return trusts
 
     def _self_portrait(self, client: Client, net: torch.nn.Module, rng: Streams) -> Payload:

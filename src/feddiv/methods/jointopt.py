@@ -18,6 +18,7 @@ import torch
 from pydantic import Field
 
 from feddiv.core.randomness import Streams
+from feddiv.data import Samples
 from feddiv.learning.train import Batch, Selection, entropy_loss, prior_loss, train
 from feddiv.methods.averaging import Averaging
 from feddiv.methods.common import trained_reply
@@ -84,7 +85,7 @@ class JointOpt(Averaging[JointOptMemory]):
         """E epochs of SGD on labels that move after each of them."""
         net, moving = client.net(received.weights["net"]), bool(received.payload["labels_move"])
         memory = memory or self._blank(client)
-        learning = JointLearning(self.options, memory, moving=moving)
+        learning = JointLearning(self.options, memory, moving=moving, samples=client.samples)
         train(net, client.samples, learning.select, learning, self.training, rng)
         memory = learning.memory()
         diary = _diary(client, memory)
@@ -112,8 +113,15 @@ class JointOpt(Averaging[JointOptMemory]):
 class JointLearning:
     """One visit: what each epoch trains on, the loss of a batch, and the outputs it leaves."""
 
-    def __init__(self, options: JointOptOptions, memory: JointOptMemory, *, moving: bool) -> None:
-        self.options, self.moving = options, moving
+    def __init__(
+        self,
+        options: JointOptOptions,
+        memory: JointOptMemory,
+        *,
+        moving: bool,
+        samples: Samples | None = None,
+    ) -> None:
+        self.options, self.samples, self.moving = options, samples, moving
         self.labels = torch.tensor(memory.labels)  # copies: a visit may be refused
         self.outputs = torch.tensor(memory.outputs)
         self.pushed = torch.tensor(memory.pushed)
@@ -147,6 +155,8 @@ class JointLearning:
         if not self.options.soft:
             mean = torch.nn.functional.one_hot(mean.argmax(dim=1), mean.shape[1]).float()
         self.labels = torch.where(filled[:, None] > 0, mean, self.labels)
+        if self.samples is not None:  # what an expert said does not move
+            _, self.labels = self.samples.honoured(torch.arange(len(self.labels)), self.labels)
 
     def memory(self) -> JointOptMemory:
         """What stays after the last epoch."""

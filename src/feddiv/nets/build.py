@@ -47,13 +47,15 @@ def build_net(
     *,
     fresh_head: bool = False,
     build: Build | None = None,
+    trained: bool = True,
 ) -> Net | ForeignNet:
     """A new net in training mode, with `features(x)` [B, d] and `head`, checked by a dry run.
 
     Initial weights come from torch's global generator: seed it first (`Streams.seeded`).
     `input_shape` is (channels, height, width) or (features,), without the batch. With
     `fresh_head` the head is drawn even where the head of `options.weights` fits. `build` makes a
-    net that the caller brings, instead of the one that the options name.
+    net that the caller brings, instead of the one that the options name. One that will not be
+    `trained` may have no parameters.
 
     Examples:
         >>> net = build_net(ModelOptions(name="mlp"), input_shape=(384,), classes=10)
@@ -63,8 +65,11 @@ def build_net(
     net = (build or find_build(options))(input_shape, classes).eval()
     samples = torch.zeros(2, *input_shape)
     check_output(options.name, net, samples, classes)
-    if not any(parameter.requires_grad for parameter in net.parameters()):
-        raise UserError(f"model.name={options.name!r} has no parameters that could be trained")
+    if trained and not any(parameter.requires_grad for parameter in net.parameters()):
+        raise UserError(
+            f"model.name={options.name!r} has no parameters that could be trained; "
+            "method.name=feddiv-audit does without training"
+        )
     use_channels_last(net)
     whole = with_features_and_head(options.name, net, samples, classes)
     if options.weights is not None:

@@ -52,6 +52,10 @@ NETS: Mapping[str, NetEntry] = {
         "ResNet-50 as for ImageNet (or model.stem=cifar), 23.5M parameters and head",
         "feddiv.nets.resnet:RESNET50",
     ),
+    "predictions": NetEntry(
+        "none: every site brings what its own classifier says; for method.name=feddiv-audit",
+        "feddiv.nets.predictions:PREDICTIONS",
+    ),
 }
 
 FOR_SOME = ("stem", "hidden", "layers", "dropout", "norm")  # options that not every net looks at
@@ -88,6 +92,11 @@ class ModelOptions(Options):
     def _none(cls, value: object) -> object:
         """TOML has no null, and a preset may have a file to be done without."""
         return None if value == "none" else value
+
+    @property
+    def is_brought(self) -> bool:
+        """Whether there is no net, but predictions that every client brings."""
+        return self.name == "predictions"
 
     @property
     def architecture(self) -> dict[str, Any]:

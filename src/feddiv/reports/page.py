@@ -66,10 +66,10 @@ def _title(records: Sequence[RunRecord]) -> str:
 def _subtitle(run: RunRecord) -> str:
     said = []
     if run.draw is not None and run.draw.parts:
-        said.append(f"{len(run.draw.parts)} clients")
+        said.append(f"{len(run.draw.parts)} client{'s' * (len(run.draw.parts) != 1)}")
     if run.rounds_asked is not None:
         done = "" if run.ended else f"{run.spent[-1]:g} of " if run.rounds else "0 of "
-        said.append(f"{done}{run.rounds_asked} rounds")
+        said.append(f"{done}{run.rounds_asked} round{'s' * (run.rounds_asked != 1)}")
     said.append(f"seed {run.config.get('seed')}")
     wrong = run.total("wrong")
     if wrong is not None:

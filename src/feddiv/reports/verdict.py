@@ -35,6 +35,7 @@ def findings(run: RunRecord, others: Sequence[RunRecord] = ()) -> list[Finding]:
     found = [
         _progress(run),
         *_accuracy(run, rivals),
+        _corrections(run),
         *_filter(run),
         _memorised(run, rivals),
         _classes(run),
@@ -78,7 +79,8 @@ def _accuracy(run: RunRecord, rivals: Sequence[RunRecord]) -> list[Finding]:
             return [Finding("plain", "No accuracy was measured.")] if run.rounds else []
         words = f"Accuracy is {percent(measured)}, in warm-up so far."
         return [Finding("plain", words)]
-    words, mark = f"Accuracy ends at {percent(mean)}, the mean of the last ten rounds", "plain"
+    curve = after_warmup([_measured(run, line) for line in run.rounds], run.measure)
+    words, mark = f"Accuracy ends at {percent(mean)}, {_averaged(len(curve))}", "plain"
     against = [(other.accuracy["mean_last10"], other.label) for other in rivals]
     known = [(value, label) for value, label in against if value is not None]
     if known:
@@ -89,7 +91,6 @@ def _accuracy(run: RunRecord, rivals: Sequence[RunRecord]) -> list[Finding]:
         best_of = "the best of the others, " if len(known) > 1 else ""
         words += f", {100 * abs(ahead):.1f} points {where} {best_of}{label}"
     found = [Finding(mark, f"{words}.")]  # type: ignore[arg-type]
-    curve = after_warmup([_measured(run, line) for line in run.rounds], run.measure)
     risen = rise(curve)
     if risen is not None:
         words = f"It still rises, by {100 * risen:.1f} points over the last {LAST} measured rounds:"
@@ -106,8 +107,34 @@ def _accuracy(run: RunRecord, rivals: Sequence[RunRecord]) -> list[Finding]:
     return found
 
 
+def _averaged(measured: int) -> str:
+    """What a mean of the last ten rounds is one of, where so many rounds were measured."""
+    if measured >= LAST:
+        return "the mean of the last ten rounds"
+    return "that of its one round" if measured < 2 else f"the mean of its {measured} rounds"
+
+
 def _measured(run: RunRecord, line: dict[str, Any]) -> dict[str, Any]:
     return {"stage": line.get("stage"), run.measure: number(line.get(run.measure))}
+
+
+def _corrections(run: RunRecord) -> Finding | None:
+    """What experts changed before the run began."""
+    confirmed, corrected = (run.total(f"corrections.{key}") for key in ("confirmed", "corrected"))
+    if confirmed is None or corrected is None:
+        return None
+    words = (
+        f"Experts confirmed {confirmed:,.0f} labels and corrected {corrected:,.0f}, which the "
+        "method trusts"
+    )
+    before, after = (run.total(f"corrections.wrong_{when}") for when in ("before", "after"))
+    if before is None or after is None:
+        return Finding("plain", f"{words}.")
+    mark: Mark = "good" if after < before else "plain"
+    return Finding(
+        mark,
+        f"{words}: {percent(before)} of all labels were wrong before, {percent(after)} are now.",
+    )
 
 
 def _filter(run: RunRecord) -> list[Finding]:
@@ -115,11 +142,16 @@ def _filter(run: RunRecord) -> list[Finding]:
     flagged, wrong = run.total("flagged"), run.total("wrong")
     f1, precision, recall = quality.values()
     found = []
-    if f1 is not None:
-        mark: Mark = "good" if f1 >= GOOD_F1 else "bad" if f1 < POOR_F1 else "plain"
+    if f1 is not None and wrong == 0:
+        mark: Mark = "good" if flagged is None or flagged <= WELL_GUESSED else "bad"
+        words = f"No label is wrong; the filter flags {percent(flagged)} of them."
+        found.append(Finding(mark, words))
+    elif f1 is not None:
+        mark = "good" if f1 >= GOOD_F1 else "bad" if f1 < POOR_F1 else "plain"
         words = f"The filter finds {percent(recall)} of the wrong labels"
         words += f", and {percent(precision)} of what it flags is wrong (F1 {f1:.3f})."
         found.append(Finding(mark, words))
+    if f1 is not None:
         clients, judged = clients_of(run), by_client(run)
         worst = hardest(clients, judged, clean=True)
         accuracy = None if worst is None else judged[worst].accuracy
@@ -134,7 +166,7 @@ def _filter(run: RunRecord) -> list[Finding]:
         found.append(Finding("plain", f"{words} nobody can say how rightly."))
     elif run.rounds and run.ended:
         found.append(Finding("plain", "The method has no opinion on single labels."))
-    if flagged is not None and wrong is not None and f1 is not None:
+    if flagged is not None and wrong and f1 is not None:
         near = abs(flagged - wrong) <= WELL_GUESSED
         words = f"It takes {percent(flagged)} of the labels for wrong; {percent(wrong)} are."
         found.append(Finding("good" if near else "bad", words))

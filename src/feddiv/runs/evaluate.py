@@ -228,10 +228,30 @@ class HeldOutEvaluation(Evaluation):
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class NothingToMeasure(Evaluation):
+    """Of a run without a model of its own: each site's classifier is the site's affair."""
+
+    measures = (*HeldOutEvaluation.measures, "test_loss")
+
+    def measure(
+        self,
+        method: Method[Any, Any],
+        federation: Federation,
+        state: Any,
+        rng: Streams,
+        note: Note = lambda line: None,
+    ) -> Diary:
+        """Nobody is asked."""
+        return {**self.nothing(), "examination_bytes_up": 0, "examination_bytes_down": 0}
+
+
 def evaluation_of(prepared: Prepared) -> Evaluation:
     """The evaluation that the experiment asks for, as far as test labels can be believed."""
     options, dataset = prepared.experiment.evaluation, prepared.dataset
     classes, every = len(dataset.classes), options.every
+    if prepared.experiment.brings_predictions:
+        return NothingToMeasure(classes=classes, every=every)
     if isinstance(options, HeldOut):
         return HeldOutEvaluation(
             classes=classes,

@@ -233,6 +233,9 @@ class Loop:
         rng = self.rng.at(round=turn.number, exchange=moment.exchange)
         if cut.attempt:  # others may be drawn than those who did not answer
             rng = rng.within(f"attempt {cut.attempt}")
+        if self.defence.robust.substitutes:
+            known = self.federation.facts.sizes
+            self.method.passed_over = cut.directions.opposed(known, self.defence).keys()
         exchange = self.method.plan(cut.state, moment, rng)
         if exchange is None:
             return False

@@ -176,6 +176,8 @@ def load_model(
         raise UserError(f"{file}: {error}") from None
     if "feddiv" not in header:
         raise UserError(f"{file}: was not written by feddiv: its header does not describe a net")
+    if not tensors:
+        raise UserError(f"{file}: holds no net: the sites brought their own predictions")
     try:
         with named_in(file, allow):
             model = _built(json.loads(header["feddiv"]), tensors)

@@ -10,8 +10,10 @@ from feddiv.config.sections import HeldOut
 from feddiv.core.errors import UserError
 from feddiv.core.randomness import Streams
 from feddiv.data import Dataset, DataWatcher, Draw, Loaded, load_dataset, make_draw
+from feddiv.data.draw.corrected import with_corrections
 from feddiv.data.draw.held_out import check_share, with_held_out
 from feddiv.data.draw.recipe import check_recipe
+from feddiv.data.sources.sites import named_classes, predictions
 from feddiv.federation.workspace import Workspace
 from feddiv.runs.clients import few_at_once, with_clients
 
@@ -73,8 +75,7 @@ def _settled(
 ) -> tuple[Experiment, Dataset, Draw]:
     """Settings that depend on the data are filled in, the draw is made or checked."""
     streams, watcher = Streams(experiment.seed), watcher or DataWatcher()
-    with_test = not isinstance(experiment.evaluation, HeldOut)
-    dataset = load_dataset(experiment.data, streams, watcher, with_test=with_test, brought=brought)
+    dataset = _loaded(experiment, streams, watcher, brought)
     begun = draw is not None
     if dataset.encoder is not None and dataset.encoder != experiment.data.encoding:
         data = experiment.data.encoded_by(dataset.encoder)
@@ -92,10 +93,25 @@ def _settled(
         watcher.note(line)
     draw.check(dataset)
     draw = _kept_out(draw.bound_to(dataset), experiment, streams)
+    if experiment.data.corrections is not None and not begun:  # else the draw has them
+        draw = with_corrections(draw, dataset, experiment.data.corrections, watcher)
     dataset = experiment.noise.shown(dataset, draw.foreign, watcher)
     if draw.foreign is not None:  # its images are in the data set now
         draw = replace(draw, foreign=replace(draw.foreign, images=None))
+    if experiment.data.standardise == "clients":
+        dataset = dataset.unscaled()  # until they have told their sums; noise saw it standardised
     return experiment, dataset, draw
+
+
+def _loaded(
+    experiment: Experiment, streams: Streams, watcher: DataWatcher, brought: Loaded | None
+) -> Dataset:
+    """The source's data; of sites that bring predictions only the classes are known."""
+    data = experiment.data
+    if experiment.brings_predictions:
+        return predictions(named_classes(data))
+    with_test = not isinstance(experiment.evaluation, HeldOut)
+    return load_dataset(data, streams, watcher, with_test=with_test, brought=brought)
 
 
 def _doubtful_test(dataset: Dataset, draw: Draw) -> bool:
@@ -135,6 +151,11 @@ def _drawn_elsewhere(experiment: Experiment, dataset: Dataset) -> Draw:
         if value != wanted:
             only = f"{key}={wanted}" if wanted else f"no {key}"
             raise UserError(f"{key}={value}: data.source=sites has its clients elsewhere; {only}")
+    if experiment.data.corrections is not None:
+        raise UserError(
+            "data.corrections: data.source=sites has its labels elsewhere; each site names its own "
+            'file by corrections="FILE" in its node config'
+        )
     return Draw.of_one(dataset, None)
 
 

@@ -26,7 +26,10 @@ NORMAL = 1.4826  # median distances from the median, in standard deviations
 
 @dataclass(frozen=True)
 class Standard:
-    """What vectors are standardised by in a run, and the bytes that it took to find out."""
+    """What vectors are standardised by in a run, and the bytes that it took to find out.
+
+    Attempts that too few answered took some too.
+    """
 
     mean: Array
     std: Array
@@ -43,11 +46,12 @@ def agreed_standard(
     federation: Federation, defence: Defence, rng: Streams, note: Callable[[Record], None]
 ) -> Standard:
     """Ask all clients for their sums; `note` is told what came of it, client by client."""
-    failures = 0
+    failures = bytes_up = bytes_down = 0
     while True:
         here = rng.within(f"attempt {failures}") if failures else rng
         asking = Asking(federation, note)
         asking.ask(here)
+        bytes_up, bytes_down = bytes_up + asking.bytes_up, bytes_down + asking.bytes_down
         if federation.enough(asking.answered, len(federation.facts.sizes)):
             break
         failures += 1
@@ -58,7 +62,7 @@ def agreed_standard(
             "data.standardise=source does without"
         )
     mean, std = _together(asking.sums, defence, federation, note)
-    return Standard(mean, std, asking.bytes_up, asking.bytes_down)
+    return Standard(mean, std, bytes_up, bytes_down)
 
 
 class Asking:

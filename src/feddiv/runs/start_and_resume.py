@@ -18,6 +18,7 @@ from feddiv.core.dotted import flat
 from feddiv.core.errors import TooFew, UserError
 from feddiv.core.import_path import named_in
 from feddiv.data import DataWatcher, Draw, Loaded
+from feddiv.data.draw.corrected import note_changes
 from feddiv.methods.registry import file_name, full_name
 from feddiv.runs.clients import as_settled
 from feddiv.runs.extension import check_rounds, extend, load_begun, newest_checkpoint, rounds_asked
@@ -133,7 +134,10 @@ def resume_experiment(
             if brought is not None and experiment.data.source != "python":
                 raise UserError(f"{path}: loads its own data ({experiment.data.source}); give none")
             check_tracking(experiment)
-            prepared = prepare(experiment, Draw.load(path / "draw.npz"), watcher, brought, net)
+            draw = Draw.load(path / "draw.npz")
+            if experiment.data.corrections is not None:
+                note_changes(draw, experiment.data.corrections, watcher)
+            prepared = prepare(experiment, draw, watcher, brought, net)
             others = path / AGAINST
             rivals = {
                 name: fitted(rival, prepared.dataset, prepared.draw, begun=True, net=net)

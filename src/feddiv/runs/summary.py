@@ -172,6 +172,28 @@ def _doubtful(measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def corrections_summary(draw: Draw) -> dict[str, Any]:
+    """What experts have changed of the clients' labels and, given the truth, how much it helped.
+
+    `wrong_before` and `wrong_after` are shares of all labels, `wrong_trusted` counts those that the
+    experts themselves got wrong.
+    """
+    assert draw.trusted is not None
+    assert draw.uncorrected is not None
+    held = np.concatenate([*draw.parts, *(draw.held_out or ())])
+    trusted, given, before = draw.trusted[held], draw.given[held], draw.uncorrected[held]
+    changed = int((given != before).sum())
+    result: dict[str, Any] = {"confirmed": int(trusted.sum()) - changed, "corrected": changed}
+    if draw.truth is None:
+        return result
+    truth = draw.truth[held]
+    return result | {
+        "wrong_before": float((before != truth).mean()),
+        "wrong_after": float((given != truth).mean()),
+        "wrong_trusted": int((given != truth)[trusted].sum()),
+    }
+
+
 def summarise(
     experiment: Experiment,
     classes: Sequence[str],
@@ -209,6 +231,7 @@ def summarise(
         "classes": list(classes),
         "per_class_accuracy": last["per_class_accuracy"],
         **closing.measures(),
+        **({} if draw.trusted is None else {"corrections": corrections_summary(draw)}),
         "draw": draw.hash,
         "model_hash": model,
         "seconds": seconds,

@@ -10,6 +10,7 @@ from feddiv.methods.contract import Method
 from feddiv.methods.own import why_no_method
 from feddiv.runs.run import on_this_machine
 from feddiv.testing.declarations import check_classes, check_kinds, check_lines, check_variants
+from feddiv.testing.experts import check_experts
 from feddiv.testing.findings import Findings, NotConformant
 from feddiv.testing.lost_replies import check_lost_replies
 from feddiv.testing.odd_clients import write_trial
@@ -22,7 +23,8 @@ def check_method(method: type[Method[Any, Any]], options: Mapping[str, Any] | No
 
     It runs on made-up data in a temporary folder: six clients, of whom one has a single sample, one
     has two, one has a single class and one has wrong labels only. Once that goes well, it runs in
-    workers, is stopped and resumed, and loses replies. `options` are those of the method, as in
+    workers, is stopped and resumed, loses replies, and meets labels that experts vouch for.
+    `options` are those of the method, as in
     {"variant": "hard", "share": 0.5}.
 
     Example:
@@ -75,3 +77,4 @@ def _check(
         return  # harder conditions would only show the same mistakes in other words
     check_same_bits(settings, run, folder / "again", findings)
     check_lost_replies(settings, folder / "lost", findings)
+    check_experts(settings, folder / "experts", findings)

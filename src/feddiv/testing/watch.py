@@ -29,6 +29,7 @@ from feddiv.testing.findings import Findings, TrialOver
 from feddiv.testing.lent_replies import Lent, Nobody
 from feddiv.testing.odd_clients import described
 from feddiv.testing.snapshot import REMEDIES, Generators, snapshot
+from feddiv.testing.watched_samples import Watched
 
 CALLS: Final = ("begin", "plan", "visit", "merge", "predict", "assess", "records")
 NOT_ITS_OWN: Final = {*CALLS, "model_store"}  # attributes that a trial or a run sets
@@ -77,7 +78,15 @@ class Watch:
             "the client's memory": memory,
             **_parts_of(client),
         }
+        samples = Watched.of(client.samples)
+        client = client.with_only(samples, held_out=client.held_out)
         visit = self._call("visit", place, given, client, memory, received, rng)
+        if samples.forsaken:
+            self.findings.add(
+                "visit trains on samples and leaves out some whose labels it has to trust: "
+                "client.samples.trusted says which (learning.train.train keeps them by itself)",
+                place,
+            )
         if not (isinstance(visit, Visit) and isinstance(visit.reply, Reply)):
             self.findings.add("visit has to return a Visit with a Reply in it", place)
             raise TrialOver
@@ -142,6 +151,11 @@ class Watch:
                     f"assess: {name} has to have one entry for each of the client's samples", place
                 )
                 raise TrialOver
+        corrected, samples = opinion.corrected, client.samples
+        if corrected is not None and (samples.kept(corrected.labels) != corrected.labels).any():
+            self.findings.add(
+                "assess: labels that it has to trust (client.samples.trusted) were changed", place
+            )
         quality = opinion.p_clean
         if quality is not None and not ((quality >= 0) & (quality <= 1)).all():
             self.findings.add("assess: p_clean has to lie between 0 and 1", place)
@@ -255,7 +269,9 @@ class Watch:
 
 def _parts_of(client: Client) -> dict[str, object]:
     samples = client.samples
-    parts = {name: getattr(samples, name) for name in ("given", "truth", "index", "inputs")}
+    parts = {
+        name: getattr(samples, name) for name in ("given", "truth", "trusted", "index", "inputs")
+    }
     return {f"client.samples.{name}": value for name, value in parts.items()}
 
 

@@ -28,7 +28,10 @@ from feddiv.data.watcher import DataWatcher
 FORMAT: Final = "feddiv-draw-1"
 OUTSIDE: Final = -1  # the true label of a sample that belongs to none of the classes
 # What describes a draw but changes no sample and no label of it.
-UNHASHED: Final = frozenset({"iid", "kinds", "names", "inputs", "test", "recipe"})
+UNHASHED: Final = frozenset(
+    {"iid", "kinds", "names", "inputs", "test", "recipe", "uncorrected", "corrections"}
+)
+TEXTS: Final = ("inputs", "test", "recipe", "corrections")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +46,9 @@ class Draw:
     where unknown. `fingerprint` identifies the training labels of the data the draw was made for.
     `held_out` has what each client keeps out of training, if they do; it is in no part. `inputs`
     and `test` identify the training inputs and the test samples, `recipe` the options that the
-    draw was made by; empty where unknown, as in draws of earlier versions.
+    draw was made by; empty where unknown, as in draws of earlier versions. Where experts have
+    confirmed or corrected labels, `trusted` says which, bool over all training samples, `given` has
+    what they said, `uncorrected` what was given before, and `corrections` identifies their files.
     """
 
     dataset: str
@@ -60,6 +65,9 @@ class Draw:
     inputs: str = ""
     test: str = ""
     recipe: str = ""
+    trusted: npt.NDArray[np.bool_] | None = None
+    uncorrected: npt.NDArray[np.int64] | None = None
+    corrections: str = ""
 
     @classmethod
     def of_one(cls, dataset: Dataset, client: int | None) -> "Draw":
@@ -109,13 +117,16 @@ class Draw:
         for key, texts in (("kinds", self.kinds), ("names", self.names)):
             if texts:
                 arrays[key] = np.array(texts, dtype=np.str_)
-        for key in ("inputs", "test", "recipe"):
+        for key in TEXTS:
             if text := getattr(self, key):
                 arrays[key] = np.array(text)
         if self.foreign is not None:
             arrays["foreign"] = self.foreign.rows.astype("<i8")
             arrays["foreign_source"] = np.array(self.foreign.source)
             arrays["foreign_fingerprint"] = np.array(self.foreign.fingerprint)
+        if self.trusted is not None and self.uncorrected is not None:
+            arrays["trusted"] = self.trusted
+            arrays["uncorrected"] = self.uncorrected.astype("<i8")
         if self.held_out is not None:
             arrays["held_out"], arrays["held_out_offsets"] = _strung(self.held_out)
         return arrays
@@ -146,7 +157,7 @@ class Draw:
                 raise ValueError(f"{len(truth)} true labels for {len(given)} given ones")
             if levels is not None and len(levels) != len(parts):
                 raise ValueError(f"{len(levels)} levels for {len(parts)} clients")
-            texts = {key: _text(arrays, key) for key in ("inputs", "test", "recipe")}
+            texts = {key: _text(arrays, key) for key in TEXTS}
             if texts["recipe"] and not _has_sections(texts["recipe"]):
                 raise ValueError("'recipe' holds no sections")
             foreign = None
@@ -158,6 +169,12 @@ class Draw:
                 )
                 if len(foreign.rows) != len(given):
                     raise ValueError(f"{len(foreign.rows)} foreign images for {len(given)} samples")
+            trusted, uncorrected = None, None
+            if "trusted" in arrays:
+                trusted, uncorrected = arrays["trusted"], _vector(arrays, "uncorrected", "i")
+                shapes = {trusted.shape, uncorrected.shape, given.shape}
+                if trusted.dtype != np.bool_ or len(shapes) > 1:
+                    raise ValueError("'trusted' and 'uncorrected' are not of the given labels")
             return cls(
                 dataset=str(arrays["dataset"]),
                 parts=parts,
@@ -170,6 +187,8 @@ class Draw:
                 names=_texts(arrays, "names", len(parts)),
                 foreign=foreign,
                 held_out=held_out,
+                trusted=trusted,
+                uncorrected=uncorrected,
                 **texts,
             )
         except KeyError as missing:
@@ -207,7 +226,11 @@ class Draw:
             if (known[self.foreign.shown] != OUTSIDE).any():
                 raise UserError("draw: a foreign image has a true label")
             known = known[~self.foreign.shown]
-        for kind, labels in (("given", self.given), ("true", known)):
+        for kind, labels in (
+            ("given", self.given),
+            ("uncorrected", self.uncorrected),
+            ("true", known),
+        ):
             if labels is not None and len(labels) and (labels.min() < 0 or labels.max() >= classes):
                 raise UserError(
                     f"draw: {kind} label {_outlier(labels, classes)} is not in 0..{classes - 1}"

@@ -92,11 +92,16 @@ class FeatureStore:
 
     def add(self, keys: Keys, vectors: Vectors) -> None:
         """Append vectors [n,D] and their keys [n,2]; only under the lock."""
-        with self._vectors.open("ab") as file:
-            file.write(np.ascontiguousarray(vectors).data)
-        settle(self._vectors)
-        with self._keys.open("ab") as file:
-            file.write(np.ascontiguousarray(keys).data)
+        for path, rows in ((self._vectors, vectors), (self._keys, keys)):
+            try:
+                with path.open("ab") as file:
+                    file.write(np.ascontiguousarray(rows).data)
+                settle(path)
+            except OSError as error:  # a full disk: what is half written is cut by the next one
+                raise UserError(
+                    f"{path}: cannot be written ({error.strerror or error}); it holds features of "
+                    "samples, and those that are there stay: make room, then begin again"
+                ) from None
 
     def _cut(self) -> None:
         """Drop what a killed process has not noted, so that rows and keys go on side by side."""

@@ -21,6 +21,7 @@ from feddiv.data.statistics import statistics_of_parts
 from feddiv.data.transform import Augment
 from feddiv.data.watcher import DataWatcher
 from feddiv.encoders.choice import EncoderChoice, Kind
+from feddiv.encoders.contract import Encoder
 from feddiv.encoders.registry import find_encoder, make_encoder
 
 OF_IMAGES: Final = ("size", "mean", "std")  # options that mean something to encoders of images
@@ -60,12 +61,17 @@ def _check_kind(encodes: Kind | None, kind: Kind, options: DataOptions) -> None:
         )
 
 
-def encoded(data: Dataset | ImageListing, options: DataOptions, watcher: DataWatcher) -> Dataset:
-    """The same data as feature vectors of the encoder that the options name."""
+def encoded(
+    data: Dataset | ImageListing,
+    options: DataOptions,
+    watcher: DataWatcher,
+    made: Encoder | None = None,
+) -> Dataset:
+    """The same data as feature vectors of the encoder that the options name, or that is `made`."""
     if not isinstance(data, ImageListing) and data.encoder is not None:
         return data  # of sites, whose server has said it already
     if isinstance(data, ImageListing):
-        return _of_files(data, options, watcher)
+        return _of_files(data, options, watcher, made)
     images = data.train.inputs.dim() == 4 and data.own is None
     kind: Kind | None = "texts" if data.only_texts else "images" if images else None
     choice = check_encoding(options, kind)
@@ -73,7 +79,7 @@ def encoded(data: Dataset | ImageListing, options: DataOptions, watcher: DataWat
     if images:
         height, width, channels = data.train.inputs.shape[1:]
         shape = (height, width, channels)
-    encoder = make_encoder(choice, None if shape is None else max(shape[:2]))
+    encoder = made or make_encoder(choice, None if shape is None else max(shape[:2]))
     assert kind is not None
     _check_kind(encoder.kind, kind, options)
     originals = data.originals or Originals(
@@ -98,10 +104,12 @@ def encoded(data: Dataset | ImageListing, options: DataOptions, watcher: DataWat
     )
 
 
-def _of_files(listing: ImageListing, options: DataOptions, watcher: DataWatcher) -> Dataset:
+def _of_files(
+    listing: ImageListing, options: DataOptions, watcher: DataWatcher, made: Encoder | None
+) -> Dataset:
     """Images in files are read in the size that the encoder wants, and kept nowhere."""
     choice = check_encoding(options, "images")
-    encoder = make_encoder(choice, options.size)
+    encoder = made or make_encoder(choice, options.size)
     _check_kind(encoder.kind, "images", options)
     side, channels = options.size or encoder.choice.size, listing.channels
     assert side is not None

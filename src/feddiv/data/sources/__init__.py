@@ -14,11 +14,10 @@ from feddiv.core.did_you_mean import did_you_mean
 from feddiv.core.errors import UserError
 from feddiv.core.randomness import Streams
 from feddiv.data.data_options import MOST_CLASSES, DataOptions
-from feddiv.data.dataset import Dataset
+from feddiv.data.dataset import Dataset, Split
 from feddiv.data.encoding.to_dataset import encoded
 from feddiv.data.images.listing import ImageListing
-from feddiv.data.images.to_dataset import assembled
-from feddiv.data.scaling import Scaling
+from feddiv.data.images.to_dataset import as_dataset, assembled
 from feddiv.data.sources import (
     cifar10,
     cifar100,
@@ -35,6 +34,7 @@ from feddiv.data.sources import (
 )
 from feddiv.data.transform import Augment
 from feddiv.data.watcher import DataWatcher
+from feddiv.encoders.contract import Encoder
 
 Loaded = Dataset | ImageListing  # what a source gives
 
@@ -60,6 +60,7 @@ NOTHING: Final[frozenset[str]] = frozenset()
 ENCODER: Final = frozenset(key for key in DataOptions.model_fields if key.startswith("encoder"))
 COMMON: Final = ENCODER | {
     "source",
+    "corrections",
     "augment",
     "images",
     "subset",
@@ -160,11 +161,13 @@ def load_dataset(
     *,
     with_test: bool = True,
     brought: Loaded | None = None,
+    made: Encoder | None = None,
 ) -> Dataset:
     """The data set of a run: the source's data, its subset and its augmentation.
 
     Without test samples a source that has none of its own leaves everything to training. Data
-    that were `brought` along are not loaded. `watcher` is told how data is made ready.
+    that were `brought` along are not loaded. `watcher` is told how data is made ready. `made` is
+    the encoder of the options, where the caller has it already.
     """
     source = find_source(options.source)
     _check_keys(options, source)
@@ -203,14 +206,38 @@ def load_dataset(
         kept = _choose(len(data.test), options.test_images, "test_images", seed_streams)
         data = data.chosen_test(kept)
     if options.encoder is not None:
-        dataset = encoded(data, options, watcher)
+        dataset = encoded(data, options, watcher, made)
     else:
         dataset = assembled(data, watcher) if isinstance(data, ImageListing) else data
-    return _unscaled(dataset, options) if options.standardise == "clients" else dataset
+    _check_standardise(dataset, options)
+    return dataset
 
 
-def _unscaled(dataset: Dataset, options: DataOptions) -> Dataset:
-    """Vectors as they are stored, until the clients have told their sums."""
+def listed_samples(options: DataOptions) -> Dataset:
+    """All samples of a source by name, with their labels: images are not read, texts not encoded.
+
+    Where samples are images or texts, inputs are [N, 0].
+    """
+    source = find_source(options.source)
+    _check_keys(options, source)
+    data = _without_test(options, source)
+    if isinstance(data, Dataset):
+        return data
+    nothing = torch.empty((len(data.train), 0))
+    return as_dataset(
+        data,
+        train=Split(nothing, torch.from_numpy(data.train.labels)),
+        test=Split(nothing[:0], torch.empty(0, dtype=torch.int64)),
+        mean=(),
+        std=(),
+        augment=Augment(),
+    )
+
+
+def _check_standardise(dataset: Dataset, options: DataOptions) -> None:
+    """Refuse sums of clients where nothing could be standardised by them."""
+    if options.standardise != "clients":
+        return
     if len(dataset.input_shape) != 1 or dataset.own is not None:
         raise UserError(
             "data.standardise=clients: is for feature vectors, and a sample here has shape "
@@ -219,8 +246,6 @@ def _unscaled(dataset: Dataset, options: DataOptions) -> Dataset:
     for key in ("mean", "std"):
         if getattr(options, key) is not None:
             raise UserError(f"data.standardise=clients and data.{key} contradict each other")
-    width = dataset.input_shape[0]
-    return dataset.scaled_by(Scaling(np.zeros(width), np.ones(width)))
 
 
 def _without_test(options: DataOptions, source: Source) -> Loaded:

@@ -16,6 +16,7 @@ from feddiv.data.dataset import Dataset, Split
 from feddiv.data.encoding.to_dataset import check_encoding
 from feddiv.data.images.own_listing import refuse_image_keys
 from feddiv.data.transform import AsTheyAre, Augment
+from feddiv.encoders.contract import Encoder
 from feddiv.encoders.registry import find_encoder, make_encoder
 
 TAKES: Final = frozenset(
@@ -25,19 +26,15 @@ IMAGES: Final = (0.5, 0.25)  # mean and std where nobody says: pixels are in [0,
 VECTORS: Final = (0.0, 1.0)
 
 
-def described(options: DataOptions) -> Dataset:
-    """A data set of the run's kind without a single sample."""
-    classes = options.classes
-    if (
-        classes is None
-        or len(classes) < 2
-        or len(set(classes)) < len(classes)
-        or not all(name.strip() for name in classes)
-    ):
-        given = None if classes is None else list(classes)
-        raise UserError(f"data.classes={given}: name the classes, two at least and each once")
-    if options.encoder is not None:
-        return _encoded(options, classes)
+def described(options: DataOptions, made: Encoder | None = None) -> Dataset:
+    """A data set of the run's kind without a single sample; `made` is its encoder, if it has one.
+
+    Without it the encoder is made only to be looked at.
+    """
+    classes = named_classes(options)
+    encoder = made or sites_encoder(options)
+    if encoder is not None:
+        return _encoded(options, classes, encoder)
     if sum(each is not None for each in (options.size, options.features, options.shape)) != 1:
         raise UserError(
             f"data.size={options.size}, data.features={options.features} and data.shape="
@@ -66,17 +63,57 @@ def described(options: DataOptions) -> Dataset:
     )
 
 
-def _encoded(options: DataOptions, classes: tuple[str, ...]) -> Dataset:
-    """Sites turn their own images or texts into vectors of one encoder, whose weights are named."""
+def named_classes(options: DataOptions) -> tuple[str, ...]:
+    """The classes that all sites have to agree on."""
+    classes = options.classes
+    if (
+        classes is None
+        or len(classes) < 2
+        or len(set(classes)) < len(classes)
+        or not all(name.strip() for name in classes)
+    ):
+        given = None if classes is None else list(classes)
+        raise UserError(f"data.classes={given}: name the classes, two at least and each once")
+    return classes
+
+
+def predictions(
+    classes: tuple[str, ...],
+    logits: torch.Tensor | None = None,
+    labels: torch.Tensor | None = None,
+) -> Dataset:
+    """Samples that are what a site's classifier says, logits [n, C]; the server has none."""
+    width = len(classes)
+    nothing = Split(torch.empty((0, width)), torch.empty(0, dtype=torch.int64))
+    own = nothing if logits is None or labels is None else Split(logits.float(), labels)
+    return Dataset(
+        name="sites",
+        classes=classes,
+        train=own,
+        test=nothing,
+        mean=(VECTORS[0],) * width,
+        std=(VECTORS[1],) * width,
+        augment=Augment(),
+        truth=None,
+    )
+
+
+def sites_encoder(options: DataOptions) -> Encoder | None:
+    """The encoder of the run, if it has one."""
+    if options.encoder is None:
+        return None
     for key in ("features", "shape"):
         if getattr(options, key) is not None:
             raise UserError(
                 f"data.{key}={getattr(options, key)}: with data.encoder samples are its feature "
                 f"vectors; leave data.{key} out"
             )
-    assert options.encoder is not None
     kind = find_encoder(options.encoder).kind or "images"
-    encoder = make_encoder(check_encoding(options, kind), options.size)
+    return make_encoder(check_encoding(options, kind), options.size)
+
+
+def _encoded(options: DataOptions, classes: tuple[str, ...], encoder: Encoder) -> Dataset:
+    """Sites turn their own images or texts into vectors of one encoder, whose weights are named."""
     shape = None
     if encoder.kind == "texts":
         refuse_image_keys(options, f"data.encoder={options.encoder}: each site", "texts")
@@ -138,7 +175,8 @@ def _numbers(
 
 def load(options: DataOptions) -> Dataset:
     """What the sites' data look like, and the server's own test samples, if it has any."""
-    dataset = described(options)
+    made = sites_encoder(options)
+    dataset = described(options, made)
     if options.path is None or options.test_share == 0.0:  # nobody will look at test samples
         return dataset
     from feddiv.core.randomness import Streams
@@ -152,6 +190,6 @@ def load(options: DataOptions) -> Dataset:
             f"data.path={options.path}: vectors are not read from folders; "
             "use evaluation.name=held_out"
         )
-    samples = load_dataset(folder, Streams(0), with_test=False)
+    samples = load_dataset(folder, Streams(0), with_test=False, made=made)
     samples = in_these_classes(samples, dataset.classes, f"data.path={options.path}")
     return dataset.tested_on(samples.train)

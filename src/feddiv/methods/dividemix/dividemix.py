@@ -116,7 +116,10 @@ class DivideMix(Method[DivideMixState, None]):
         epoch_only = self.training.model_copy(update={"epochs": 1})
         first: list[Array] = []
         for epoch in range(self.training.epochs):
-            trusts = {name: trust(predict_local(net, samples), given) for name, net in nets.items()}
+            trusts = {
+                name: samples.believed(trust(predict_local(net, samples), given))
+                for name, net in nets.items()
+            }
             first = first or list(trusts.values())
             for own, other in (PAIR, PAIR[::-1]):
                 part = rng.within(f"epoch {epoch}").within(own)

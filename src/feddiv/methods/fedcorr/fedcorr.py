@@ -42,7 +42,6 @@ from feddiv.methods.contract import (
     Reply,
     Stage,
     Visit,
-    choose_clients,
 )
 from feddiv.methods.fedcorr.lid import CAP, FEWEST, intrinsic_dimensions
 
@@ -105,6 +104,11 @@ class FedCorr(Method[FedCorrState, FedCorrMemory]):
             Stage("train", left - finetune),
         )
 
+    @property
+    def hands_over(self) -> bool:
+        """In pre-processing, which there always is."""
+        return True
+
     def begin(
         self, make_model: Callable[[str], StateDict], facts: Facts, rng: Streams
     ) -> FedCorrState:
@@ -140,9 +144,9 @@ class FedCorr(Method[FedCorrState, FedCorrMemory]):
         if moment.stage == "finetune":
             fallback = math.ceil(self.budget.fraction * len(everyone) - 1e-9)
             pool = clean_pool(state.noise_levels, self.options.clean_below, fallback)
-            turns = [("train", choose_clients(pool, count, rng))]
+            turns = [("train", self.choose_some(pool, count, rng))]
         else:
-            turns = [("train", choose_clients(everyone, count, rng))]
+            turns = [("train", self.choose_some(everyone, count, rng))]
             if moment.turn == 0 and state.noisy:  # what fine-tuning was for
                 turns.insert(0, ("relabel", state.noisy))
         if moment.exchange == len(turns):
@@ -206,11 +210,12 @@ class FedCorr(Method[FedCorrState, FedCorrMemory]):
         diary: Diary = {}
         if kind == "correct":
             losses = np.zeros(len(client)) if memory.losses is None else memory.losses
-            noisy = larger_component(losses)
+            noisy = client.samples.doubted(larger_component(losses))
+            losses = np.where(client.samples.doubted(np.ones(len(client), bool)), losses, -np.inf)
             changed &= largest(losses, int(noisy.sum() * self.options.relabel_share + 1e-9))
             payload = {"noise_level": np.array(share(noisy))}
             diary = flagged_diary(client.samples, labels, noisy)
-        corrected = np.where(changed, outputs.argmax(axis=1), labels)
+        corrected = client.samples.kept(np.where(changed, outputs.argmax(axis=1), labels))
         diary["relabelled"] = int((corrected != labels).sum())
         reply = Reply(client.id, len(client), payload=payload)
         return Visit(reply, replace(memory, labels=corrected), diary)
@@ -275,4 +280,5 @@ def clean_pool(levels: Mapping[int, float], below: float, fallback: int) -> tupl
 
 def _labels(client: Client, memory: FedCorrMemory) -> Labels:
     """The labels as they are now: given, or corrected at an earlier visit."""
-    return client.samples.given.numpy() if memory.labels is None else memory.labels
+    given = client.samples.given.numpy()
+    return given if memory.labels is None else client.samples.kept(memory.labels)

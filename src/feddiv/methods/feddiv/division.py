@@ -26,7 +26,7 @@ class Division:
     clean: Mask
     relabelled: Mask
     labels: Labels
-    noise_level: float  # delta-hat, the share of labels that were dropped
+    noise_level: float  # delta-hat, the share of labels that were dropped, of those in question
     noisy_client: bool
     pardoned: Mask  # trains as clean although its label would have been dropped
 
@@ -48,6 +48,7 @@ def divide(
     labels: Labels,
     *,
     pardoned: Mask | None = None,
+    trusted: Mask | None = None,
     drop_below: float = 0.5,
     clean_client_below: float,
     relabelling: RelabelOptions,
@@ -55,10 +56,12 @@ def divide(
     """Split by p(clean) >= `drop_below`; on a noisy client relabel what the model is sure of.
 
     (Eq. 7 and 8.) Labels that are `pardoned` train as clean ones, but do not make the client
-    a clean one.
+    a clean one. Labels that an expert vouches for (`trusted`) are clean, and say nothing of the
+    others: a client does not become a clean one because its worst labels were corrected.
     """
     clean = p_clean >= drop_below
-    noise_level = float((~clean).mean())
+    asked = ~clean if trusted is None else ~clean[~trusted]
+    noise_level = float(asked.mean()) if len(asked) else 0.0
     noisy_client = noise_level > clean_client_below
     spared = np.zeros_like(clean) if pardoned is None else pardoned & ~clean
     clean = clean | spared

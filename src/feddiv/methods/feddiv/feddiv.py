@@ -53,6 +53,7 @@ from feddiv.methods.feddiv.filter_client import ClientFilter, FilterMemory
 from feddiv.methods.feddiv.filter_server import Ledger
 from feddiv.methods.feddiv.sampler import Reselection, debiased_labels, update_bias
 from feddiv.methods.feddiv.starvation import pardons
+from feddiv.methods.hand_over import hand_over_order, hand_over_stage, hand_over_trail
 
 LEAST_TRUST = 1e-3  # samples: a round of clients without a trusted label still has a mean
 
@@ -104,16 +105,27 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         if self.options.only_filter:
             return (Stage("filter", 1, budget.rounds),)
         if self.options.warmup.mode == "hand_over":
-            warmup = Stage("warmup", budget.warmup_iterations, 1 / budget.fraction)
+            warmup = hand_over_stage(budget)
         else:
             warmup = Stage("warmup", budget.warmup_rounds)
         return (warmup, Stage("train", budget.rounds - budget.warmup_rounds))
+
+    @property
+    def hands_over(self) -> bool:
+        """In warm-up, unless that is by averages."""
+        warms_up = not self.options.only_filter and self.budget.warmup_iterations > 0
+        return warms_up and self.options.warmup.mode == "hand_over"
 
     @property
     def takes_centres(self) -> bool:
         """Of mixtures, where clients send them."""
         options = self.options.filter
         return options.aggregate == "mean" and options.scope == "federated"
+
+    @property
+    def trains(self) -> bool:
+        """Not where only the filter is wanted."""
+        return not self.options.only_filter
 
     @property
     def needs_truth(self) -> bool:
@@ -144,8 +156,7 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
             first = openings(self.options) if moment.turn == 0 else ()
             exchanges = [*((kind, everyone) for kind in first), ("train", chosen)]
         elif self.options.warmup.mode == "hand_over":
-            order = rng.numpy("order").permutation(len(everyone))
-            exchanges = [("warmup", (everyone[i],)) for i in order]
+            exchanges = [("warmup", (client,)) for client in hand_over_order(everyone, rng)]
         else:
             exchanges = [("warmup", chosen)]
         if moment.exchange == len(exchanges):
@@ -199,10 +210,9 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
 
     def _trail(self, state: FedDivState, net: StateDict | None, samples: float) -> Trail:
         warmup = self.options.warmup
-        if warmup.mode != "hand_over" or warmup.result == "last":
+        if warmup.mode != "hand_over":
             return state.trail
-        complete = state.trail.visits == len(state.sizes)
-        return (Trail() if complete else state.trail).followed(net, int(samples))
+        return hand_over_trail(warmup, state.trail, net, samples, len(state.sizes))
 
     # The client
 
@@ -242,12 +252,13 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         logits = predict_global(net, samples)
         scores = noise_filter.scores(logits, labels)
         sharpened = noise_filter.sharpened(logits, labels)
-        p_clean = noise_filter.p_clean(scores, labels, _truth(client), sharpened)
+        p_clean = samples.believed(noise_filter.p_clean(scores, labels, _truth(client), sharpened))
         division = divide(
             p_clean,
             logits,
             labels,
             pardoned=noise_filter.pardoned(scores, labels),
+            trusted=None if samples.trusted is None else samples.trusted.numpy(),
             drop_below=options.filter.drop_below,
             clean_client_below=options.filter.clean_client_below,
             relabelling=options.relabel,
@@ -262,6 +273,7 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
             visits=memory.visits,
             relabelled_train=division.noise_level > options.relabel.min_noise,
             stale=memory.debiased,
+            trusted=samples.trusted,
             local_logits=lambda rows: predict_array(net, samples, rows),
         )
         if len(reselection) > options.train.min_batches * self.training.batch:
@@ -361,7 +373,8 @@ def _blank(client: Client) -> FedDivMemory:
 
 def _labels(client: Client, memory: FedDivMemory) -> Labels:
     """The labels as they are now: given, or corrected for good at an earlier visit."""
-    return client.samples.given.numpy() if memory.labels is None else memory.labels
+    given = client.samples.given.numpy()
+    return given if memory.labels is None else client.samples.kept(memory.labels)
 
 
 def _truth(client: Client) -> Labels | None:

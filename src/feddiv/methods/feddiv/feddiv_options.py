@@ -10,16 +10,14 @@ from feddiv.methods.contract import MethodOptions, Variant
 from feddiv.methods.feddiv.division import RelabelOptions
 from feddiv.methods.feddiv.filter import FilterOptions
 from feddiv.methods.feddiv.sampler import SamplerOptions
+from feddiv.methods.hand_over import HandOverOptions
 
 
-class WarmupMode(Options):
+class WarmupMode(HandOverOptions):
     """How the model is warmed up on all given labels."""
 
     # One client after the other, each from the weights of the one before; or averaged rounds.
     mode: Literal["hand_over", "average"] = "hand_over"
-    # What a hand-over ends with: its last model, or the mean of its last iteration's.
-    result: Literal["last", "average"] = "average"
-    regulariser: bool = True  # whether the prior regulariser counts in warm-up too
 
 
 class VisitOptions(Options):

@@ -55,7 +55,8 @@ class Reselection:
 
     `logits` are the global model's. `relabelled_train` says whether relabelled samples may train
     in this visit, `stale` has the client's own de-biased labels of its last visit, for
-    `timing=visit`. `local_logits(rows)` asks the model being trained.
+    `timing=visit`. Samples that are `trusted`, as an expert vouches for their labels, always train.
+    `local_logits(rows)` asks the model being trained.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Reselection:
         visits: int,
         relabelled_train: bool,
         stale: Labels | None,
+        trusted: torch.Tensor | None = None,
         local_logits: Callable[[torch.Tensor], Array],
     ) -> None:
         self.options, self.bias, self.logits = options, bias, logits
@@ -84,6 +86,8 @@ class Reselection:
             self.consistent = debiased_labels(logits, bias, options.xi) == self.predicted
         elif options.enabled and stale is not None:
             self.consistent = stale == self.predicted
+        self.trusted = np.zeros_like(division.clean) if trusted is None else trusted.numpy()
+        self.consistent = self.consistent | self.trusted
         candidates = division.candidates
         if division.noisy_client and (early or not relabelled_train):
             candidates = division.clean
@@ -101,6 +105,6 @@ class Reselection:
             # In the first epoch the local model still is the global one, whose logits are known.
             fresh = self.logits[rows] if epoch == 0 else self.local_logits(torch.from_numpy(rows))
             agree = debiased_labels(fresh, self.bias, self.options.xi) == self.predicted[rows]
-            rows = rows[agree]
+            rows = rows[agree | self.trusted[rows]]
         self.kept.append(rows)
         return torch.from_numpy(rows), torch.from_numpy(self.labels[rows])

@@ -135,13 +135,14 @@ class RoFL(Method[RoFLState, None]):
         # What stands in for a doubted label: y-hat, once the model has learnt something.
         stand_ins = samples.given
         if payload["pseudo_labels"]:
-            stand_ins = torch.from_numpy(predict_global(net, samples).argmax(axis=1))
+            stand_ins = torch.from_numpy(samples.kept(predict_global(net, samples).argmax(axis=1)))
 
         # A = G. A net that has no features and head is refused here, in the first round.
         centroids = local_centroids(net, client, payload.get("centroids"))
         objective = CentroidObjective(
             centroids,
             stand_ins,
+            samples.trusted,
             forget_rate=float(payload["forget_rate"]),
             centroid_weight=float(payload["centroid_weight"]),
             entropy_weight=self.options.entropy_weight,
@@ -179,12 +180,13 @@ class CentroidObjective:
         self,
         centroids: torch.Tensor,
         stand_ins: torch.Tensor,
+        trusted: torch.Tensor | None = None,
         *,
         forget_rate: float,
         centroid_weight: float,
         entropy_weight: float,
     ) -> None:
-        self.centroids, self.stand_ins = centroids, stand_ins
+        self.centroids, self.stand_ins, self.trusted = centroids, stand_ins, trusted
         self.forget_rate = forget_rate
         self.centroid_weight, self.entropy_weight = centroid_weight, entropy_weight
         self.trained, self.confident = 0, torch.zeros((), dtype=torch.int64)
@@ -195,7 +197,8 @@ class CentroidObjective:
         features = net.features(batch.inputs)
         logits = net.head(features)
         losses = torch.nn.functional.cross_entropy(logits.detach(), batch.labels, reduction="none")
-        small = small_losses(losses, self.forget_rate)
+        sure = None if self.trusted is None else self.trusted[batch.rows].to(losses.device)
+        small = small_losses(losses, self.forget_rate, sure)
         features, logits, given = features[small], logits[small], batch.labels[small]
 
         confident = confirms(self.centroids, features.detach(), given)
@@ -212,9 +215,17 @@ class CentroidObjective:
         return loss + self.entropy_weight * entropy_loss(logits)
 
 
-def small_losses(losses: torch.Tensor, forget_rate: float) -> torch.Tensor:
-    """J: the positions of the floor((1 - r_t) B) smallest losses [B], at least one."""
+def small_losses(
+    losses: torch.Tensor, forget_rate: float, trusted: torch.Tensor | None = None
+) -> torch.Tensor:
+    """J: the positions of the floor((1 - r_t) B) smallest losses [B], at least one.
+
+    Those that are `trusted` [B] come first, and all of them.
+    """
     kept = max(int((1 - forget_rate) * len(losses) + 1e-9), 1)
+    if trusted is not None:
+        kept = max(kept, int(trusted.sum()))
+        losses = losses.masked_fill(trusted, -torch.inf)
     return losses.argsort(stable=True)[:kept]
 
 
