@@ -8,6 +8,9 @@ import torch
 
 from feddiv.core.randomness import Streams
 from feddiv.learning.train import Batch, MixUp, Selection
+from feddiv.nets.stack import Stack, add_gradient
+
+LEAST = 1e-30  # a squared distance below it is none
 
 
 class Anchor:
@@ -23,7 +26,18 @@ class Anchor:
 
     def distance(self, net: torch.nn.Module) -> torch.Tensor:
         """The L2 norm; its gradient is taken as 0 where nothing has moved yet."""
-        return self.squared_distance(net).clamp_min(1e-30).sqrt()
+        return self.squared_distance(net).clamp_min(LEAST).sqrt()
+
+    def pull(self, net: Stack, weight: float, *, squared: bool) -> None:
+        """Add the gradients of `weight` times either, by hand and to the bit what autograd adds."""
+        parameters = net.parameters()
+        moved = [now.detach() - before for now, before in zip(parameters, self.start, strict=True)]
+        slope = torch.tensor(weight)
+        if not squared:
+            total = torch.stack([each.square().sum() for each in moved]).sum()
+            slope = torch.where(total >= LEAST, slope / (2 * total.clamp_min(LEAST).sqrt()), 0.0)
+        for parameter, each in zip(parameters, moved, strict=True):
+            add_gradient(parameter, each.mul_(2).mul_(slope))
 
 
 class PulledMixUp:
@@ -60,3 +74,10 @@ class PulledMixUp:
             return loss
         measure = self.anchor.squared_distance if self.squared else self.anchor.distance
         return loss + self.pull * measure(net)
+
+    def add_gradients(self, stack: Stack, batch: Batch) -> None:
+        """Add its gradients."""
+        self.mixup.add_gradients(stack, batch)
+        if self.anchor is not None and not self.opening:
+            self.anchor.pull(stack, self.pull, squared=self.squared)
+        self.opening = False

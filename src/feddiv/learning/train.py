@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -13,7 +14,9 @@ from feddiv.core.arrays import Module, Tensor
 from feddiv.core.options import Options
 from feddiv.core.randomness import Streams
 from feddiv.data import Samples
+from feddiv.learning.logit_gradients import LEAST, cross_entropy_gradient, prior_gradient
 from feddiv.learning.sgd import Optimiser, Sgd
+from feddiv.nets.stack import Stack, stack_of
 
 
 class TrainOptions(Options):
@@ -35,9 +38,17 @@ class Batch:
     rows: torch.Tensor
 
 
-Objective = Callable[[Module, Batch], Tensor]
+Objective = Callable[[Module, Batch], Tensor]  # the loss of a batch
 # Rows [m] of the client, and the label each trains with [m].
 Selection = tuple[Tensor, Tensor]
+
+
+@runtime_checkable
+class ByHand(Protocol):
+    """An objective that needs no autograd for a plain stack and labels that are class numbers."""
+
+    def add_gradients(self, stack: Stack, batch: Batch) -> None:
+        """Add its gradients to those of the stack's parameters: the bits that autograd adds."""
 
 
 def train(
@@ -56,6 +67,8 @@ def train(
     trains in several calls hands them one optimiser, and each its own part of `rng`.
     """
     optimiser = optimiser or sgd(net, options)
+    by_hand = objective if isinstance(objective, ByHand) and _speaks_for(objective) else None
+    stack = stack_of(net) if by_hand else None
     order, augment = rng.torch("order"), rng.torch("augment")
     steps = 0
     with rng.seeded("net"):  # a net may draw too: dropout
@@ -64,6 +77,7 @@ def train(
             if len(rows) < 2:
                 continue
             net.train()
+            hard = _class_numbers(labels)
             chosen = torch.randperm(len(rows), generator=order)
             sizes = batch_sizes(len(rows), options.batch)
             parts = torch.split(rows[chosen], sizes)
@@ -71,11 +85,25 @@ def train(
             for part, targets in zip(parts, learnt, strict=True):
                 inputs = samples.augmented(part, augment)
                 optimiser.zero_grad()
-                loss = objective(net, Batch(inputs, targets, part))
-                loss.backward()  # type: ignore[no-untyped-call]
+                batch = Batch(inputs, targets, part)
+                if by_hand and stack and hard:
+                    by_hand.add_gradients(stack, batch)
+                else:
+                    objective(net, batch).backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
                 steps += 1
     return steps
+
+
+def _speaks_for(objective: ByHand) -> bool:
+    """Whether its gradients are those of its loss: a subclass may have put another in its place."""
+    family = type(objective).__mro__
+    return "add_gradients" in vars(next(each for each in family if "__call__" in vars(each)))
+
+
+def _class_numbers(labels: torch.Tensor) -> bool:
+    """Whether labels are one class each, neither soft nor left out (torch ignores a negative)."""
+    return labels.dim() == 1 and not labels.is_floating_point() and int(labels.min()) >= 0
 
 
 def sgd(net: torch.nn.Module, options: TrainOptions) -> Optimiser:
@@ -107,9 +135,20 @@ def everything(samples: Samples) -> Callable[[int], Selection]:
     return lambda epoch: (rows, samples.given)
 
 
-def cross_entropy(net: torch.nn.Module, batch: Batch) -> torch.Tensor:
+class CrossEntropy:
     """Mean cross-entropy on the labels of the batch."""
-    return torch.nn.functional.cross_entropy(net(batch.inputs), batch.labels)
+
+    def __call__(self, net: torch.nn.Module, batch: Batch) -> torch.Tensor:
+        """The loss."""
+        return torch.nn.functional.cross_entropy(net(batch.inputs), batch.labels)
+
+    def add_gradients(self, stack: Stack, batch: Batch) -> None:
+        """Add its gradients."""
+        log_p = stack.forward(batch.inputs).log_softmax(1)
+        stack.backward(cross_entropy_gradient(log_p, batch.labels))
+
+
+cross_entropy = CrossEntropy()
 
 
 class MixUp:
@@ -128,14 +167,29 @@ class MixUp:
 
     def __call__(self, net: torch.nn.Module, batch: Batch) -> torch.Tensor:
         """L_mix + eta L_reg (Eq. 15)."""
-        ratio = float(self.ratio.beta(1.0, 1.0))
-        partner = torch.randperm(len(batch.labels), generator=self.partner)
+        ratio, partner = self._drawn(batch)
         if self.raw_forward:
             with torch.no_grad():
                 net(batch.inputs)
         logits = net(torch.lerp(batch.inputs[partner], batch.inputs, ratio))
         loss = mixup_loss(logits, batch.labels, batch.labels[partner], ratio)
         return loss + self.eta * prior_loss(logits) if self.eta else loss
+
+    def add_gradients(self, stack: Stack, batch: Batch) -> None:
+        """Add its gradients; a stack has no statistics that a raw forward pass would move."""
+        ratio, partner = self._drawn(batch)
+        inputs, labels = batch.inputs, batch.labels
+        logits = stack.forward(torch.lerp(inputs.index_select(0, partner), inputs, ratio))
+        log_p = logits.log_softmax(1)
+        gradient = cross_entropy_gradient(log_p, labels.index_select(0, partner), 1 - ratio)
+        if self.eta:  # as autograd adds them: the last term of the loss comes first
+            gradient = prior_gradient(logits, self.eta) + gradient
+        stack.backward(gradient + cross_entropy_gradient(log_p, labels, ratio))
+
+    def _drawn(self, batch: Batch) -> tuple[float, torch.Tensor]:
+        """The ratio, and the partners [B]."""
+        ratio = float(self.ratio.beta(1.0, 1.0))
+        return ratio, torch.randperm(len(batch.labels), generator=self.partner)
 
 
 def mixup_loss(
@@ -150,7 +204,7 @@ def prior_loss(logits: torch.Tensor) -> torch.Tensor:
     """L_reg (Eq. 14): KL(uniform || mean softmax of the batch)."""
     classes = logits.shape[1]
     mean = logits.softmax(dim=1).mean(dim=0)
-    return -(mean.clamp_min(1e-12).log().mean() + float(np.log(classes)))
+    return -(mean.clamp_min(LEAST).log().mean() + float(np.log(classes)))
 
 
 def entropy_loss(logits: torch.Tensor) -> torch.Tensor:

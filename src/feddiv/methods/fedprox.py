@@ -15,6 +15,7 @@ from feddiv.learning.train import Batch, cross_entropy, everything, train
 from feddiv.methods.averaging import Averaging
 from feddiv.methods.common import trained_reply
 from feddiv.methods.contract import Client, Message, MethodOptions, Visit
+from feddiv.nets.stack import Stack
 
 
 class FedProxOptions(MethodOptions):
@@ -58,3 +59,8 @@ class Proximal:
     def __call__(self, net: torch.nn.Module, batch: Batch) -> torch.Tensor:
         """The objective h_k of the paper on one batch."""
         return cross_entropy(net, batch) + self.mu / 2 * self.anchor.squared_distance(net)
+
+    def add_gradients(self, stack: Stack, batch: Batch) -> None:
+        """Add its gradients."""
+        cross_entropy.add_gradients(stack, batch)
+        self.anchor.pull(stack, self.mu / 2, squared=True)

@@ -18,6 +18,9 @@ class Linear(Net):
     def features(self, x: Tensor) -> Tensor:
         return x.flatten(1)
 
+    def stacked(self) -> list[nn.Linear] | None:
+        return [self.fc] if type(self) is Linear else None
+
 
 def build_linear(options: ModelOptions, input_shape: tuple[int, ...], classes: int) -> Linear:
     """A linear classifier for samples of any shape."""

@@ -42,6 +42,12 @@ class Mlp(Net):
         hidden: Tensor = self.hidden(x)
         return hidden
 
+    def stacked(self) -> list[nn.Linear] | None:
+        parts = list(self.hidden)[1:]
+        linear = [part for part in parts if isinstance(part, nn.Linear)]
+        plain = type(self) is Mlp and all(isinstance(part, nn.Linear | nn.ReLU) for part in parts)
+        return [*linear, self.fc] if plain else None
+
 
 def _layer(inputs: int, outputs: int, dropout: float, norm: Norm) -> Iterator[nn.Module]:
     """The parts of one hidden layer."""

@@ -22,6 +22,10 @@ class Net(nn.Module):
         """The input of the head, [B, d]."""
         raise NotImplementedError
 
+    def stacked(self) -> list[nn.Linear] | None:
+        """All layers, where the net is linear layers with ReLU between them and nothing else."""
+        return None
+
     @property
     def head(self) -> nn.Linear:
         """The last layer: features [B, d] to logits [B, classes]."""
