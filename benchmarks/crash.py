@@ -7,12 +7,13 @@
 
 Every trial begins in an empty folder, is crashed once (one in three: twice), and is taken up until
 it ends. It must end, with exactly what a run leaves that was never crashed: models, journals but
-for times, opinions on labels, list of files. Processes are forked from this one, which has loaded
-what they need: a moment of a run is then hardly ever one of its imports. A full disk is a tmpfs of
-random size, which grows before the run is taken up, or every other time a limit on the size of
-files (RLIMIT_FSIZE), which fails in the middle of one; where mounting is not allowed, always the
-latter. A full disk has to be told in one line. `crash_targets.py` lists what can be crashed.
-Outcomes are kept after every trial: the same command goes on where it was stopped.
+for times, opinions on labels, rows of a sweep, decisions of a review, list of files. Processes are
+forked from this one, which has loaded what they need: a moment of a run is then hardly ever one of
+its imports. A full disk is a tmpfs of random size, which grows before the run is taken up, or every
+other time a limit on the size of files (RLIMIT_FSIZE), which fails in the middle of one; where
+mounting is not allowed, always the latter. A full disk has to be told in one line.
+`crash_targets.py` lists what can be crashed. Outcomes are kept after
+every trial: the same command goes on where it was stopped.
 """
 
 import argparse
@@ -91,11 +92,11 @@ class Child:
                 break
         return self._code
 
-    def kill(self) -> None:
-        """SIGKILL for it and its workers, as a power cut has it."""
+    def kill(self, patience: float = PATIENCE) -> None:
+        """SIGKILL for it and its workers, as a power cut has it; then none of them is left."""
         os.killpg(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
-        if not select.select([self._alive], [], [], PATIENCE)[0]:
+        if not select.select([self._alive], [], [], patience)[0]:
             raise Failure("was killed, and a process of it lives on")
 
     def __del__(self) -> None:

@@ -6,7 +6,6 @@ import os
 import resource
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,8 +25,7 @@ from tests.review.sites import CLASSES, Served, audited, served, visitor
 from feddiv.data.corrections import Decision, DecisionKind, Review, read
 from feddiv.review.opening import reviewable
 
-SAMPLES, ACTIONS = 120, 50
-PATIENCE = 60.0  # seconds for the server to come up, and for its end
+SAMPLES = 120
 Row = tuple[str, str, str]  # sample, kind of decision, label
 
 
@@ -278,7 +276,8 @@ class ReviewTarget(Target):
         elif not size:
             return
         else:
-            sample, kind, label = self.expert.rows[min(self.expert.ends[actions], SAMPLES)]
+            kept_rows = self.expert.ends[actions]
+            sample, kind, label = self.expert.rows[min(kept_rows, len(self.expert.rows) - 1)]
             line = f"{sample},cat,{kind},{label},anna,2026-01-01T00:00:00.000000Z".encode()
             torn = line[: rng.randrange(1, len(line))]
             with file.open("ab") as opened:

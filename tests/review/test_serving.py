@@ -64,6 +64,16 @@ def test_nothing_decided_is_lost_when_it_is_killed(site):
     assert not any("Traceback" in line for line in server.lines)
 
 
+def test_a_line_that_a_crash_left_by_half_is_told(site):
+    (site / "corrections.csv").write_text("sample,given_label,deci")
+    with started(site) as server:
+        assert any("its last line is written by half" in line for line in server.lines)
+        page = visitor(server.address)
+        home, cookie = page.enter()
+        shown = json.loads(page.ask(f"{home}api/0/list", Cookie=cookie)[2])
+        assert "its last line is written by half" in shown["notes"][-1]
+
+
 def refusal(capsys, *arguments) -> str:
     with pytest.raises(SystemExit) as ended:
         main(["review", "--no-browser", *map(str, arguments)])
