@@ -30,8 +30,9 @@ class Target(ABC):
     def tear(self, folder: Path, rng: Random) -> None:
         """Cut off or garble what nobody had made sure is on the disk."""
 
-    def prepare(self, folder: Path) -> None:
-        """What is there before it is begun, whole and on the disk."""
+    def prepare(self, folder: Path) -> object:
+        """Make what is there before it is begun, whole and on the disk: nothing, mostly."""
+        return None
 
     def tells(self, said: str) -> bool:
         """Whether a full disk is told as it should: in one line."""

@@ -1,4 +1,4 @@
-"""A download that can be crashed: what came before is not fetched again, and nothing is mixed up."""
+"""A download that can be crashed: all files are whole in the end."""
 
 import hashlib
 import os

@@ -189,29 +189,41 @@ class ReviewTarget(Target):
             file, told = folder / "corrections.csv", self._told(folder)[0]
             torn = read(file).notes if file.exists() else ()
             server = Server(folder, limit)
-            for note in torn:
-                _check(any(note in line for line in server.lines), f"it is not told that {note}")
-            self._check_kept(folder, server, told)
-            with self._note(folder).open("ab", buffering=0) as notes:
-                done = sum(end <= server.news["version"] for end in self.expert.ends) - 1
-                notes.write(_line(done, file))
-                for number in range(done, len(self.expert.actions)):
-                    action = self.expert.actions[number]
-                    if refusal := server.does(action):
-                        self._check_refused(folder, server, refusal)
-                        _make_room(folder, server)
-                        again = server.does(action)
-                        _check(not again, f"there is room again, and yet: {again}")
-                    count = self.expert.ends[number + 1]
-                    _check(server.news["version"] == count, f"{count} rows should be kept")
-                    notes.write(_line(number + 1, file))
-                    if refusal:
-                        server.end()
-                        print(refusal)
-                        sys.exit(2)
+            try:
+                for note in torn:
+                    told_so = any(note in line for line in server.lines)
+                    _check(told_so, f"it is not told that {note}")
+                self._check_kept(folder, server, told)
+                refusal = self._go_on(folder, server)
+            except BaseException:  # whoever has found a fault leaves no server behind
+                os.kill(server.pid, signal.SIGKILL)
+                raise
             server.end()
+            if refusal:
+                print(refusal)
+                sys.exit(2)
 
         return review
+
+    def _go_on(self, folder: Path, server: Server) -> str:
+        """Decide until all is decided, or once after there was no room: what was said then."""
+        file = folder / "corrections.csv"
+        with self._note(folder).open("ab", buffering=0) as notes:
+            done = sum(end <= server.news["version"] for end in self.expert.ends) - 1
+            notes.write(_line(done, file))
+            for number in range(done, len(self.expert.actions)):
+                action = self.expert.actions[number]
+                if refusal := server.does(action):
+                    self._check_refused(folder, server, refusal)
+                    _make_room(folder, server)
+                    again = server.does(action)
+                    _check(not again, f"there is room again, and yet: {again}")
+                count = self.expert.ends[number + 1]
+                _check(server.news["version"] == count, f"{count} rows should be kept")
+                notes.write(_line(number + 1, file))
+                if refusal:
+                    return refusal
+        return ""
 
     def _check_kept(self, folder: Path, server: Server, told: int) -> None:
         """All that was told to be saved is there, and at most some of what came next."""

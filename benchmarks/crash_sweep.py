@@ -167,7 +167,7 @@ class SweepTarget(Target):
         if not lines or "Traceback" in said:
             return False
         if failed := re.fullmatch(r"feddiv: ([0-9]) of the runs failed:", lines[0]):
-            first, *lines = lines
+            lines = lines[1:]
             whole = len(lines) == int(failed[1])
         else:
             whole = len(lines) == 1
