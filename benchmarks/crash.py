@@ -7,25 +7,26 @@
 
 Every trial begins in an empty folder, is crashed once (one in three: twice), and is taken up until
 it ends. It must end, with exactly what a run leaves that was never crashed: models, journals but
-for times, opinions on labels, list of files. Processes are forked from this one, which has loaded
-what they need: a moment of a run is then hardly ever one of its imports. A full disk is a tmpfs of
-random size, which grows before the run is taken up, or every other time a limit on the size of
-files (RLIMIT_FSIZE), which fails in the middle of one; where mounting is not allowed, always the
-latter. A full disk has to be told in one line. `crash_targets.py` lists what can be crashed.
-Outcomes are kept after every trial: the same command goes on where it was stopped.
+for times, opinions on labels, rows of a sweep, decisions of a review, list of files. Processes are
+forked from this one, which has loaded what they need: a moment of a run is then hardly ever one of
+its imports. A full disk is a tmpfs of random size, which grows before the run is taken up, or every
+other time a limit on the size of files (RLIMIT_FSIZE), which fails in the middle of one; where
+mounting is not allowed, always the latter. A full disk has to be told in one line.
+`crash_targets.py` lists what can be crashed. Outcomes are kept after
+every trial: the same command goes on where it was stopped.
 """
 
 import argparse
 import json
 import os
 import resource
+import select
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,6 +35,7 @@ from typing import Any
 
 from crash_contract import Fingerprint, Job, Target
 from crash_targets import TARGETS
+from forks import forked
 from small_disks import AMPLE, can_mount, disk, resize
 
 from feddiv.core.files import write_json
@@ -65,41 +67,40 @@ class Child:
 
     def __init__(self, job: Job, log: Path, prepare: Callable[[], None] = lambda: None) -> None:
         self.log = log
-        self.pid = os.fork()
-        if self.pid == 0:
-            code = 1
-            with suppress(BaseException):
-                os.setsid()
-                said = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-                os.dup2(said, 1)
-                os.dup2(said, 2)
-                sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
-                prepare()
-                try:
-                    job()
-                    code = 0
-                except SystemExit as end:
-                    code = end.code if isinstance(end.code, int) else int(end.code is not None)
-                except BaseException:
-                    sys.excepthook(*sys.exc_info())
-                sys.stdout.flush()
-                sys.stderr.flush()
-            os._exit(code)
+        self._code: int | None = None
+        # Whatever it forks has the other end too: where nobody has it any more, all are gone.
+        self._alive, mine = os.pipe()
+
+        def begin() -> None:
+            os.setsid()
+            os.close(self._alive)
+            prepare()
+
+        with log.open("w") as said:
+            self.pid = forked(job, said, said, begin)
+        os.close(mine)
 
     def ended(self, until: float) -> int | None:
         """Its exit code if it ends before this moment."""
-        while True:
+        while self._code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
-                return os.waitstatus_to_exitcode(status)
-            if time.monotonic() >= until:
-                return None
-            time.sleep(0.002)
+                self._code = os.waitstatus_to_exitcode(status)
+            elif time.monotonic() < until:
+                time.sleep(0.002)
+            else:
+                break
+        return self._code
 
-    def kill(self) -> None:
-        """SIGKILL for it and its workers, as a power cut has it."""
+    def kill(self, patience: float = PATIENCE) -> None:
+        """SIGKILL for it and its workers, as a power cut has it; then none of them is left."""
         os.killpg(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
+        if not select.select([self._alive], [], [], patience)[0]:
+            raise Failure("was killed, and a process of it lives on")
+
+    def __del__(self) -> None:
+        os.close(self._alive)
 
     def said(self) -> str:
         """What it printed."""
@@ -115,27 +116,32 @@ class Trials:
     rng: Random = field(default_factory=lambda: Random(0))
     reference: Fingerprint = field(default_factory=dict)
     span: float = 0.0  # seconds from the first sign of work to the end
-    size: int = 0  # bytes of all files in the end
+    size: int = 0  # bytes of all files that it has made in the end
     largest: int = 0  # of them the largest
 
     def measure(self) -> None:
         """What has to come out, and how long that takes if nobody interferes."""
         folder = self.scratch / "whole"
+        self.target.prepare(folder)
+        there = set(folder.rglob("*"))
         before, started = self.target.signs(folder), time.monotonic()
         child = Child(self.target.job(folder), self.scratch / "log")
         while self.target.signs(folder) == before and time.monotonic() < started + PATIENCE:
-            time.sleep(0.002)
+            if child.ended(time.monotonic() + 0.002) is not None:
+                break
         begun = time.monotonic()
         self.finish(child)
         self.span = time.monotonic() - begun
         self.reference = self.target.result(folder)
-        sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
+        new = [file for file in folder.rglob("*") if file.is_file() and file not in there]
+        sizes = [file.stat().st_size for file in new]
         self.size, self.largest = sum(sizes), max(sizes)
 
     def trial(self, kind: str, folder: Path) -> int:
         """One trial; how many crashes there were. None in time is none at all."""
         wanted, crashes = 1 + (self.rng.random() < 1 / 3), 0
         crash = self._fill if kind == "full disk" else self.kill
+        self.target.prepare(folder)
         while crashes < wanted and crash(folder):
             crashes += 1
             if "torn" in kind and folder.exists():
@@ -163,7 +169,7 @@ class Trials:
         child = Child(self.target.job(folder), self.scratch / "log")
         patience = time.monotonic() + PATIENCE
         while self.target.signs(folder) == before and time.monotonic() < patience:
-            if (code := child.ended(0)) is not None:
+            if (code := child.ended(time.monotonic() + 0.002)) is not None:
                 return self._too_late(code, child)
         code = child.ended(time.monotonic() + self.rng.uniform(0, self.span))
         if code is not None:
@@ -180,14 +186,14 @@ class Trials:
         """Let the disk be full at a random moment; False where the room was enough."""
         disk, limit = folder.parent, resource.RLIM_INFINITY
         if tmpfs := os.path.ismount(disk) and self.rng.random() < 0.5:
-            used = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+            used = sum(file.stat().st_blocks << 9 for file in folder.rglob("*") if file.is_file())
             resize(disk, used + self.rng.randrange(1 << 12, self.size + self.largest))
         else:
             limit = self.rng.randrange(1 << 8, self.largest)
         child = Child(
             self.target.job(folder),
             self.scratch / "log",
-            lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+            lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY)),
         )
         code = child.ended(time.monotonic() + PATIENCE)
         if tmpfs:
@@ -195,8 +201,8 @@ class Trials:
         if code is None:
             child.kill()
             raise Failure("hangs on a full disk")
-        if code and ("Traceback" in child.said() or len(child.said().splitlines()) != 1):
-            raise Failure(f"a full disk is not said in one line: {child.said()[-400:]}")
+        if code and not self.target.tells(child.said()):
+            raise Failure(f"a full disk is not told as it should be: {child.said()[-400:]}")
         return code != 0
 
 
@@ -270,6 +276,12 @@ def table(outcomes: list[dict[str, Any]]) -> str:
     return "\n".join(text)
 
 
+def _cpu() -> float:
+    """Seconds of processors until now, by this process and those that it has waited for."""
+    own, others = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+
+
 def main() -> None:
     """Crash everything, print the table, keep it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -295,8 +307,11 @@ def main() -> None:
         for kind in options.kinds or KINDS:
             before = [] if options.anew else kept["outcomes"]
             outcome = begun(before, name, kind, options.seed, options.times)
+            left, spent = options.times - outcome.trials, _cpu()
             outcome = crashed(outcome, options.times, mount=mount, keep=keep)
             said = f"{name}, {kind}: {outcome.same} of {outcome.trials}, {outcome.crashes} crashes"
+            if left:
+                said += f", {(_cpu() - spent) / left:.2f} s of CPU a trial"
             print("\n".join([said, *outcome.failures]), file=sys.stderr, flush=True)
     print(table(kept["outcomes"]))
     if any(row["failures"] for row in kept["outcomes"]):

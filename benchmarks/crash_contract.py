@@ -1,12 +1,13 @@
 """What a part of feddiv has to say of itself to be crashed (`crash.py`)."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
-Job = Callable[[], object]
+from forks import Job
+
 Fingerprint = dict[str, str]
 
 
@@ -28,6 +29,14 @@ class Target(ABC):
     @abstractmethod
     def tear(self, folder: Path, rng: Random) -> None:
         """Cut off or garble what nobody had made sure is on the disk."""
+
+    def prepare(self, folder: Path) -> object:
+        """Make what is there before it is begun, whole and on the disk: nothing, mostly."""
+        return None
+
+    def tells(self, said: str) -> bool:
+        """Whether a full disk is told as it should: in one line."""
+        return "Traceback" not in said and len(said.splitlines()) == 1
 
     @contextmanager
     def ready(self) -> Iterator[None]:

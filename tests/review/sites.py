@@ -101,6 +101,18 @@ class Served:
         return held["path"], f"{held.key}={held.value}"
 
 
+@dataclass
+class Door:
+    """What `Served.ask` needs of a server in another process."""
+
+    address: str
+
+
+def visitor(address: str) -> Served:
+    """A page of a server in another process, by the address that it printed."""
+    return Served(Door(address), None, urlsplit(address).port)
+
+
 @contextmanager
 def served(folder: Path, reviewer: str = "anna", **options) -> Iterator[Served]:
     """The page on what is in a folder, by a real server on a free port."""

@@ -144,7 +144,10 @@ def test_a_half_written_last_line_costs_nothing_else(anna, labels):
     anna.path.write_bytes(whole + b"2.png,eel,corr")
     again = Decisions(labels, "anna")
     assert set(states(again)) == {0, 1}
+    [note] = again.notes
+    assert "corrections.csv: its last line is written by half" in note
     again.decide([3], "confirm")
+    assert again.notes == ()
     assert [row[0] for row in rows(again)] == ["0.png", "1.png", "3.png"]
 
 

@@ -6,11 +6,10 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from tests.review.processes import started
-from tests.review.sites import Served, photos
+from tests.review.sites import photos, visitor
 
 from feddiv.cli import main
 from feddiv.core.errors import UserError
@@ -23,17 +22,6 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def site(tmp_path):
     return photos(tmp_path, count=300)
-
-
-class Door:
-    """What `Served.ask` needs of a server in another process."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-
-
-def visitor(address: str) -> Served:
-    return Served(Door(address), None, urlsplit(address).port)
 
 
 def test_nothing_decided_is_lost_when_it_is_killed(site):
@@ -74,6 +62,16 @@ def test_nothing_decided_is_lost_when_it_is_killed(site):
         assert server.interrupt() == 0
     assert any("corrections.csv" in line for line in server.lines)
     assert not any("Traceback" in line for line in server.lines)
+
+
+def test_a_line_that_a_crash_left_by_half_is_told(site):
+    (site / "corrections.csv").write_text("sample,given_label,deci")
+    with started(site) as server:
+        assert any("its last line is written by half" in line for line in server.lines)
+        page = visitor(server.address)
+        home, cookie = page.enter()
+        shown = json.loads(page.ask(f"{home}api/0/list", Cookie=cookie)[2])
+        assert "its last line is written by half" in shown["notes"][-1]
 
 
 def refusal(capsys, *arguments) -> str:

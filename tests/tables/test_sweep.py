@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from feddiv.core.files import Lock
 from feddiv.data import Draw
 from feddiv.data.corrections import Decision, DecisionKind, append
 from feddiv.tables.rows import read_rows
+from feddiv.tables.run_process import Start
 from feddiv.tables.sweep_file import SweepJob
 
 TINY = {
@@ -108,16 +110,43 @@ def test_a_run_that_fails_does_not_stop_the_others_and_no_run_is_repeated(tmp_pa
     assert len(read_rows(out / "rows.jsonl")) == 1
     # As if it had crashed between the end of a run and its row: that is read from the folder.
     (out / "rows.jsonl").unlink()
+    (ended,) = (out / "runs" / "whole").iterdir()
+    log_file = Path(f"{ended}.log")
+    log_file.touch()
     alone = {"settings": {"whole": settings["whole"]}, "seeds": [0]}
     late = Log()
     kept = feddiv.sweep({**alone, "methods": ["fedavg"]}, out=out, watcher=late)
     assert late.begun == []
+    assert not log_file.exists()
+    assert [each.summary for each in kept.rows] == [row.summary]
+    # Or between its results and its page: that is made, and no round again.
+    (home,) = kept.folders.values()
+    rounds = (home / "rounds.jsonl").read_bytes()
+    (home / "report.html").unlink()
+    kept.file.unlink()
+    kept = feddiv.sweep({**alone, "methods": ["fedavg"]}, out=out, watcher=late)
+    assert late.begun == ["whole, fedavg, seed 0"]
+    assert (home / "report.html").is_file()
+    assert (home / "rounds.jsonl").read_bytes() == rounds
     assert [each.summary for each in kept.rows] == [row.summary]
     # Data that have changed since: two draws are not compared.
     line = json.loads(kept.file.read_text())
     kept.file.write_text(json.dumps({**line, "summary": {**line["summary"], "draw": "other"}}))
     both = feddiv.sweep({**alone, "methods": ["fedavg", "fedavg-mixup"]}, out=out)
     assert ["its draw is not that of fedavg" in reason for reason in both.failed.values()] == [True]
+
+
+def test_a_run_that_no_disk_had_room_for_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log lies on the same disk, and is empty."""
+    start = Start((), (), str(tmp_path / "run"))
+    start.log.touch()
+    assert start.said() == "it said nothing"
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=4096))
+    assert start.said() == "it said nothing, and its disk is full (0.0 MB are free)"
+    start.log.write_text("feddiv: error: no such thing\n")
+    assert start.said() == "no such thing"
 
 
 def _flat(tree: dict[str, Any]) -> dict[str, Any]:

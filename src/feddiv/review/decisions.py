@@ -13,7 +13,7 @@ from feddiv.core.errors import UserError
 from feddiv.core.spreadsheets import cell
 from feddiv.data.corrections import Decision, DecisionKind, Review, append, now, read
 from feddiv.data.corrections.decision import in_full, later_than
-from feddiv.data.corrections.file import HEADER, text_of
+from feddiv.data.corrections.file import HEADER, DecisionFile, text_of
 from feddiv.review.label_list import LabelList
 
 CONFLICT: Final = "conflict"
@@ -35,8 +35,10 @@ class Decisions:
     Whatever a method has returned is on the disk. Undo and redo are read from the file too, so they
     outlive a reload and a restart. Another process may add to the file: it is looked at again
     whenever somebody asks. `version` counts rows, `epoch` is another whenever earlier rows may have
-    changed.
+    changed. `notes` tell what a crash has left in the file.
     """
+
+    notes: tuple[str, ...] = ()
 
     def __init__(self, labels: LabelList, reviewer: str) -> None:
         self.labels, self.reviewer = labels, reviewer
@@ -146,6 +148,7 @@ class Decisions:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         size = self._seen[1] if self._seen is not None else 0
         append(self.path, new)
+        self.notes = ()  # what was written by half is cut off
         self._seen = self._signature()
         written = len(text_of(new).encode()) + (0 if size else len(HEADER))
         if self._seen is None or self._seen[1] != size + written:  # somebody else was there too
@@ -176,7 +179,8 @@ class Decisions:
 
     def _read(self) -> None:
         seen = self._signature()
-        found = [] if seen is None else list(read(self.path, self.labels.subject).decisions)
+        file = DecisionFile(()) if seen is None else read(self.path, self.labels.subject)
+        found, self.notes = file.decisions, file.notes
         self._seen, self._epoch = seen, secrets.token_hex(4)
         self._rows: list[Decision] = []
         self._by_sample: dict[str, list[Decision]] = {}

@@ -78,7 +78,9 @@ def review_app(review: ReviewSession) -> Starlette:
 
     def listed(request: Request) -> Response:
         decisions = _site(review, request)
-        return JSONResponse(decisions.labels.described() | {"news": decisions.news()})
+        labels, news = decisions.labels, decisions.news()
+        notes = [*labels.notes, *decisions.notes]
+        return JSONResponse(labels.described() | {"notes": notes, "news": news})
 
     def samples(request: Request) -> Response:
         decisions = _site(review, request)

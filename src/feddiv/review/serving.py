@@ -13,6 +13,7 @@ from pathlib import Path
 import uvicorn
 
 from feddiv.core.errors import UserError
+from feddiv.core.terminal import shown
 from feddiv.pages import tag
 from feddiv.review.guard import NAMES, Guard
 from feddiv.review.opening import ListedLabels
@@ -35,7 +36,9 @@ def serve(
     """
     review = ReviewSession(sites, reviewer)
     if len(sites) == 1:
-        review.of(0)  # what is wrong with its files is told before anybody opens the page
+        # What is wrong with its files is told before anybody opens the page.
+        for note in review.of(0).notes:
+            say(f"Note       {shown(note)}")
     with listening_on(port) as listening:
         guard = Guard(review_app(review), listening.getsockname()[1])
         server = web_server(guard)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from feddiv.core.disk_room import free_bytes, in_bytes
 from feddiv.core.dotted import flat
 from feddiv.core.import_path import is_import_path
 from feddiv.core.terminal import LINE, shown
@@ -16,6 +17,7 @@ from feddiv.tables.sweep_file import SweepJob
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")  # one each: cores are few
 SILENT = "it said nothing"
+ROOM = 1 << 20  # bytes; where less is free, a run has no room, nor may its log
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,12 @@ class Start:
         try:
             lines = self.log.read_text(errors="replace").strip().splitlines()
         except OSError:
-            return SILENT
-        last = lines[-1].removeprefix("feddiv: ").removeprefix("error: ") if lines else SILENT
-        return shown(last, LINE)
+            lines = []
+        if lines:
+            return shown(lines[-1].removeprefix("feddiv: ").removeprefix("error: "), LINE)
+        free = free_bytes(self.log.parent)
+        full = f", and its disk is full ({in_bytes(free)} are free)" if free < ROOM else ""
+        return f"{SILENT}{full}"
 
     def wait(self) -> int:
         """Run it to its end, from wherever it stands; gives the exit code."""

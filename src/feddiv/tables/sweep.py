@@ -12,7 +12,7 @@ from typing import Any, Final
 from feddiv.core.errors import UserError
 from feddiv.core.files import Lock
 from feddiv.core.given_files import at_home
-from feddiv.runs.run_folder import RunFolder
+from feddiv.runs.run_folder import REPORT, RunFolder
 from feddiv.tables.plan import SweepPlan, plan_of
 from feddiv.tables.ray_tasks import LOST, RayTasks
 from feddiv.tables.rows import Row, add_row, read_rows, row_of
@@ -170,7 +170,7 @@ class _Sweeping:
 
     def _start(self, job: SweepJob) -> None:
         folder = run_folder(self.folder, job)
-        if RunFolder.reading(folder).ended:  # the sweep was killed before it kept the row
+        if self._is_over(folder):  # the sweep was killed before it kept the row
             self._keep(job, folder)
             return
         begun = (folder / "config.toml").is_file()
@@ -178,11 +178,16 @@ class _Sweeping:
         self.runner.start(job, start)
         self.watcher.started(job, begun)
 
+    def _is_over(self, folder: Path) -> bool:
+        """Whether nothing of a run is left to do. Its page is made after its results, last of all:
+        a run that is kept and was killed before it goes on, without another round."""
+        drawn = self.plan.sweep.keep == "rows" or (folder / REPORT).is_file()
+        return drawn and RunFolder.reading(folder).ended
+
     def _ended(self, job: SweepJob, code: int) -> None:
         start = self.running.pop(job)
         folder = Path(start.folder)
         if code == 0 and RunFolder.reading(folder).ended:
-            start.log.unlink(missing_ok=True)
             self._keep(job, folder)
             return
         said = "its machine was lost" if code == LOST else start.said()
@@ -191,6 +196,7 @@ class _Sweeping:
         self.watcher.failed(job, reason)
 
     def _keep(self, job: SweepJob, folder: Path) -> None:
+        Start.of(job, folder).log.unlink(missing_ok=True)
         try:
             row = row_of(
                 folder,

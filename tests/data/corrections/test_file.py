@@ -50,6 +50,30 @@ def test_a_file_cut_anywhere_keeps_every_row_before_and_heals(file):
     assert note is None, "only the line's end was missing"
 
 
+def test_a_full_disk_takes_all_rows_or_none(file):
+    """Rows of one action: the page is told that it is not saved, so none of them may be there."""
+    resource = pytest.importorskip("resource")  # not on Windows
+    rows = [decided("a.png", "correct", "dog"), decided("b.png", "skip")]
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    for before in ([], [decided("c.png", "skip")]):
+        append(file, before)
+        old = file.read_bytes()
+        append(file, rows)
+        whole = file.read_bytes()
+        for end in range(len(old), len(whole), 7):
+            file.write_bytes(old)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (end, hard))
+            try:
+                with pytest.raises(UserError, match="the decision is not saved"):
+                    append(file, rows)
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+            assert file.read_bytes() == old
+        append(file, rows)
+        assert file.read_bytes() == whole
+        file.unlink()
+
+
 def test_a_name_of_several_lines_and_quotes_can_be_cut_too(file):
     from feddiv.data.corrections import Subject
 

@@ -6,7 +6,7 @@ import csv
 import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -85,7 +85,7 @@ def append(path: Path, decisions: Iterable[Decision]) -> str | None:
         fresh = not path.exists()
         with in_turn(path):  # opened after it: what was there before may have been replaced
             descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
-            with os.fdopen(descriptor, "r+b") as file:
+            with os.fdopen(descriptor, "r+b", buffering=0) as file:
                 note = _add(file, path, text_of(new).encode())
         if fresh:
             settle(path.parent)
@@ -125,25 +125,31 @@ def text_of(decisions: Iterable[Decision]) -> str:
     return text.getvalue()
 
 
-def _add(file: io.BufferedRandom, path: Path, rows: bytes) -> str | None:
-    """Cut off what is written by half, then write all in one go."""
+def _add(file: io.FileIO, path: Path, rows: bytes) -> str | None:
+    """Cut off what is written by half, then write all in one go, or nothing at all."""
     note, before = None, b""
-    file.seek(0, os.SEEK_END)
-    size = file.tell()
+    size = file.seek(0, os.SEEK_END)
     file.seek(0)
-    content = file.read(MOST + 1)
+    content = file.read(min(size, MOST + 1))
     whole, tail = _parted(content, path)
     if tail:
-        file.truncate(size - len(tail))
+        size -= len(tail)
+        file.truncate(size)
         note = f"{path}: its last line was written by half and is cut off: {_shown(tail)}"
     if not whole:
         before = HEADER
     else:
         _check_header(whole, path)
         before = b"" if whole.endswith(b"\n") else b"\n"
-    file.write(before + rows)
-    file.flush()
-    os.fsync(file.fileno())
+    left = before + rows
+    try:
+        while left:
+            left = left[file.write(left) :]
+        os.fsync(file.fileno())
+    except OSError:  # a full disk takes some rows of an action, which is told not to be saved
+        with suppress(OSError):
+            file.truncate(size)
+        raise
     return note
 
 
