@@ -46,8 +46,13 @@ export class Grid {
     const rows = Math.ceil(this.app.store.shown.length / this.columns);
     this.sheet.style.height = `${Math.max(0, rows * (this.height + GAP) - GAP)}px`;
     this.active = Math.max(0, Math.min(this.active, this.app.store.shown.length - 1));
-    for (const place of [...this.#cards.keys()]) this.#drop(place);
     this.draw();
+  }
+
+  // Another site: its samples have the same numbers.
+  clear() {
+    this.selected.clear();
+    for (const place of [...this.#cards.keys()]) this.#drop(place);
   }
 
   #soon() {
