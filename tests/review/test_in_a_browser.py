@@ -374,6 +374,38 @@ def test_the_server_is_killed_in_the_middle(tmp_path, browser):
     assert kinds(folder) == ["correct", "confirm", "undo"]
 
 
+def test_the_folder_is_moved_in_the_middle(tmp_path, browser):
+    folder = photos(tmp_path)
+    moved = tmp_path / "elsewhere"
+    context = browser.new_context()
+    with served(folder) as page:
+        visit = tab(context, page.address)
+        visit.press("s", "y")
+        visit.settled()
+        folder.rename(moved)
+        visit.press("x")
+        visit.page.wait_for_selector("#banner.bad")
+        said = visit.page.text_content("#banner")
+        assert said.startswith(
+            f"{folder}: is not there any more, and nothing is saved; put it back"
+        )
+        visit.until_states("wrong", "right", "")  # what was decided is still to be seen
+        assert not folder.exists()  # nothing is begun anew in its old place
+        moved.rename(folder)
+        visit.press("Escape")
+        visit.page.wait_for_selector("#banner", state="hidden")
+        visit.press("x")
+        visit.until_states("wrong", "right", "can't tell")
+        visit.settled()
+        (folder / "corrections.csv").rename(moved)  # the file alone
+        visit.press("u")
+        visit.page.wait_for_selector("#banner.bad")
+        assert "corrections.csv: is not there any more" in visit.page.text_content("#banner")
+        moved.rename(folder / "corrections.csv")
+        context.close()
+    assert kinds(folder) == ["correct", "confirm", "cannot_tell"]
+
+
 def test_twenty_thousand_samples_load_as_they_are_seen(tmp_path, browser):
     folder = many(tmp_path)
     with served(folder) as page, visited(browser, page.address) as visit:

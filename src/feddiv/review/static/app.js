@@ -225,7 +225,7 @@ class App {
       }
       if (this.mode === "single") this.single.show(this.grid.place);
       this.changed();
-    } catch (problem) { this.trouble(problem); }
+    } catch (problem) { this.trouble(problem, true); }
   }
 
   filtered() {
@@ -264,14 +264,15 @@ class App {
 
   note(line) { this.#banner(line, false); }
 
-  trouble(problem) {
+  // `passing`: it is over when the server answers again.
+  trouble(problem, passing = problem.lost) {
     if (!(problem instanceof api.Problem)) throw problem;
     this.#banner(problem.message, true);
-    this.lost = problem.lost;
+    this.passing = passing;
   }
 
   #well() {
-    if (this.lost) { this.lost = false; at("banner").hidden = true; }
+    if (this.passing) { this.passing = false; at("banner").hidden = true; }
   }
 
   #banner(line, bad) {
