@@ -461,6 +461,32 @@ def test_names_are_never_markup(tmp_path, browser, width, theme):
         assert wide  # nothing sticks out, also on a phone
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_many_classes_with_long_names_have_room(tmp_path, browser, width):
+    kinds = ("naevus", "melanoma", "keratosis", "carcinoma")
+    classes = [
+        f"{where} {kind}" for where in ("Superficial", "Invasive", "Other") for kind in kinds
+    ]
+    folder = photos(tmp_path, 24, [*classes, "Unknown"])
+    with (
+        served(folder) as page,
+        visited(browser, page.address, width=width) as visit,
+    ):
+        visit.press("Enter")
+        visit.page.wait_for_selector("#facts .opinion")
+        outside = """([what, frame]) => {
+          const room = document.querySelector(frame).getBoundingClientRect();
+          return [...document.querySelectorAll(what)].filter((each) => {
+            const box = each.getBoundingClientRect();
+            return box.right > room.right + 1 || box.bottom > room.bottom + 1;
+          }).map((each) => each.textContent);
+        }"""
+        assert visit.page.evaluate(outside, ["#actions .answers button", "body"]) == []
+        assert visit.page.evaluate(outside, ["#facts .opinion b", "#facts"]) == []
+        if width > 1000:  # on a phone they are moved sideways
+            assert visit.page.evaluate(outside, ["#classes button", "#classes"]) == []
+
+
 def test_a_screen_reader_finds_its_way(zoo):
     _, visit = zoo
     page = visit.page

@@ -145,6 +145,8 @@ export class Grid {
     const to = verdict === "wrong" ? store.name(state[1])
       : verdict === "right" ? "" : other >= 0 && other !== store.given(place) ? store.name(other) : "";
     card.to.textContent = to;
+    card.given.title = given; // where there is no room for all of it
+    card.to.title = to;
     card.arrow.hidden = !to;
     card.badge.textContent = { wrong: "wrong", right: "right", unsure: "can't tell", skip: "skipped", conflict: "conflict" }[verdict] ?? "";
     const quality = store.quality(place);
