@@ -103,7 +103,10 @@ def test_the_page_in_a_browser(browser, tmp_path):
         page = there.page
         assert page.title() == "Labels of north"
         assert page.locator("figure").count() == 3
-        assert page.locator("figure img").evaluate_all("all => all.every(i => i.naturalWidth == 8)")
+        page.wait_for_function(  # images load when they are near, after the page itself
+            "() => [...document.querySelectorAll('figure img')].every(i => i.naturalWidth == 8)"
+        )
+        assert page.locator("figure img").count() == 3
         assert NASTY[2] in page.locator("#confusions").inner_text()
         assert page.locator("#summary .lead").first.inner_text().startswith("About 50 %")
     for width in (360, 1280):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from feddiv.cli.choices import print_lists
 from feddiv.cli.result_table import print_summary
 from feddiv.config.reading import load_experiment
 from feddiv.runs.run import Run
@@ -55,3 +56,31 @@ def test_no_command_is_named_that_would_be_refused(capsys) -> None:
     out = capsys.readouterr().out
     assert "Still rising: feddiv" in out
     assert "feddiv resume" not in out
+
+
+LONG = "fedavg-" + "with-a-very-long-name-" * 4 + "end"
+
+
+@pytest.mark.parametrize("columns", [None, "20"])
+def test_names_are_whole_in_a_file(columns: str | None, capsys, monkeypatch) -> None:
+    """What is piped has no width, whatever the terminal's is."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns:
+        monkeypatch.setenv("COLUMNS", columns)
+    print_summary(run_of(FLAT, **{LONG: run_of(FLAT)}))
+    out = capsys.readouterr().out
+    assert LONG in out
+    assert "…" not in out
+    print_lists("methods")
+    out = capsys.readouterr().out
+    assert "\nfeddiv-no-relabel-no-pcs " in out
+    assert "…" not in out
+
+
+def test_names_are_whole_on_a_narrow_terminal(capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # to rich this is a terminal
+    print_summary(run_of(FLAT, **{LONG: run_of(FLAT)}))
+    out = capsys.readouterr().out
+    assert LONG not in out
+    assert LONG in "".join(line.split()[0] for line in out.splitlines() if line.strip())

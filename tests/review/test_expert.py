@@ -32,23 +32,22 @@ def test_an_expert_reviews_a_hundred_labels(tmp_path, browser):
     dataset, draw = drawn(load_experiment(before.folder / "config.toml"))
     truth = {dataset.name_of(row): int(draw.truth[row]) for row in range(len(draw.given))}
 
-    with (
-        started(before.folder, "--client", str(worst), "--reviewer", "expert") as server,
-        visited(browser, server.address) as visit,
-    ):
-        page = visit.page
-        page.wait_for_selector(".card .name:not(:empty)")
-        visit.press("Enter")
-        for number in range(LABELS):
-            name = page.wait_for_function(
-                "([where]) => document.querySelector('#facts .where span').textContent"
-                ".startsWith(`${where} of`) && !document.querySelector('#facts h2')"
-                ".textContent.startsWith('…') && document.querySelector('#facts h2').textContent",
-                arg=[number + 1],
-            ).json_value()
-            visit.press(str(truth[name]))  # digits have themselves as keys
-        visit.settled()
-        said = visit.counts()
+    with started(before.folder, "--client", str(worst), "--reviewer", "expert") as server:
+        with visited(browser, server.address) as visit:
+            page = visit.page
+            page.wait_for_selector(".card .name:not(:empty)")
+            visit.press("Enter")
+            for number in range(LABELS):
+                name = page.wait_for_function(
+                    "([where]) => document.querySelector('#facts .where span').textContent"
+                    ".startsWith(`${where} of`) && !document.querySelector('#facts h2')"
+                    ".textContent.startsWith('…') && "
+                    "document.querySelector('#facts h2').textContent",
+                    arg=[number + 1],
+                ).json_value()
+                visit.press(str(truth[name]))  # digits have themselves as keys
+            visit.settled()
+            said = visit.counts()
         assert server.interrupt() == 0
 
     file = before.folder / "clients" / f"{worst:04d}" / "corrections.csv"

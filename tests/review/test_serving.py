@@ -1,7 +1,10 @@
 """The command: what it refuses in one line, and what is left when it is killed."""
 
 import json
+import os
+import shutil
 import socket
+import subprocess
 import sys
 import threading
 from contextlib import suppress
@@ -89,7 +92,10 @@ def test_a_port_in_use(site, capsys):
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        assert f"--port {port}: is in use" in refusal(capsys, site, "--port", port)
+        said = refusal(capsys, site, "--port", port)
+        assert (
+            f"--port {port}: is in use, perhaps by a review that still runs; name another" in said
+        )
 
 
 def test_nothing_to_review(tmp_path, site, capsys):
@@ -116,6 +122,36 @@ def test_a_folder_that_cannot_be_written(site):
     check_writable(site / "not" / "yet")
     with pytest.raises(UserError, match="cannot be written"):  # nobody can, not even root
         check_writable(Path("/proc/self"))
+
+
+def _as_somebody() -> list[str]:
+    """What takes from root that it may write everywhere."""
+    if os.geteuid() != 0:
+        return []
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        pytest.skip("root may write everywhere, and there is no setpriv to change that")
+    without = "-dac_override,-dac_read_search"
+    return [setpriv, f"--bounding-set={without}", f"--inh-caps={without}"]
+
+
+@pytest.mark.parametrize("locked", ["folder", "file"])
+def test_a_folder_that_is_read_only(site, locked):
+    row = "cat/0.png,cat,skip,,z,2026-01-01T00:00:00Z"
+    file = site / "corrections.csv"
+    file.write_text(f"sample,given_label,decision,label,reviewer,time\n{row}\n")
+    before = file.read_bytes()
+    place = site if locked == "folder" else file
+    place.chmod(0o500)
+    command = [sys.executable, "-m", "feddiv", "review", str(site), "--no-browser"]
+    try:
+        done = subprocess.run(_as_somebody() + command, capture_output=True, text=True, timeout=60)
+    finally:
+        place.chmod(0o700)
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert f"{place}: cannot be written, so no decision could be kept (Permission denied)" in line
+    assert file.read_bytes() == before
 
 
 def test_without_the_extra_it_says_how_to_get_it(site, capsys, monkeypatch):

@@ -3,8 +3,6 @@
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from rich.console import Console
-
 from feddiv.audits.folder import write_audit
 from feddiv.audits.label_audit import LabelAudit, LabelAudits
 from feddiv.audits.labels_file import LABELS
@@ -13,6 +11,7 @@ from feddiv.audits.probabilities import audits_of_predictions, read_predictions
 from feddiv.audits.runs import client_folder
 from feddiv.audits.verb import audits
 from feddiv.cli.audit_table import print_sites
+from feddiv.cli.consoles import output
 from feddiv.cli.progress import progress
 from feddiv.core.errors import UserError
 
@@ -54,7 +53,7 @@ def _folders(found: LabelAudits, run: Path | None, out: Path) -> list[Path]:
 
 
 def _say(found: Sequence[LabelAudit], folders: Sequence[Path]) -> None:
-    console = Console(highlight=False)
+    console = output()
     print_sites(console, found)
     said = dict.fromkeys(line for audit in found for line in audit.missing)
     where = folders[0] if len(folders) == 1 else folders[0].parent / "*"

@@ -15,8 +15,10 @@ def print_sites(console: Console, audits: Sequence[LabelAudit]) -> None:
     """One line for each site, of many sites for the noisiest."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for place, column in enumerate(COLUMNS):
-        number = 0 < place < len(COLUMNS) - 1
-        table.add_column(column, justify="right" if number else "left", no_wrap=number)
+        if 0 < place < len(COLUMNS) - 1:
+            table.add_column(column, justify="right", no_wrap=True)
+        else:
+            table.add_column(column, overflow="fold")
     chosen = worst_sites(audits)
     for row in site_rows(chosen):
         table.add_row(*map(Text, row))

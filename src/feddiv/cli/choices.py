@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from feddiv.cli.consoles import output
 from feddiv.core.errors import UserError
 from feddiv.data import NOISES, PARTITIONS, SOURCES
 from feddiv.encoders.registry import ENCODERS, FORMS
@@ -62,7 +63,7 @@ OWN: Rows = {
 
 def print_lists(kind: str | None, name: str | None = None) -> None:
     """One list, or all of them under their names; of methods also a single one."""
-    console = Console(highlight=False)
+    console = output()
     if name is not None:
         if kind != "methods":
             raise UserError(f"list {kind} {name}: only methods can be listed by name")
@@ -80,7 +81,7 @@ def print_lists(kind: str | None, name: str | None = None) -> None:
 def _print_rows(console: Console, rows: Rows, indent: str = "") -> None:
     table = Table.grid(padding=(0, 2), pad_edge=False)
     table.add_column(no_wrap=True)
-    table.add_column()
+    table.add_column(overflow="fold")
     for entry, line in rows.items():
         table.add_row(Text(f"{indent}{entry}"), Text(line))
     console.print(table)

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from rich.console import Console
-
+from feddiv.cli.consoles import output
 from feddiv.data.published.benchmarks import Benchmark
 from feddiv.data.published.integrity import Copy, unfinished
 
@@ -21,7 +20,7 @@ def print_copies(found: Mapping[Benchmark, Sequence[Copy]]) -> None:
             state = f"begun, {part / all_of_it:.0%}" if part else "absent"
             rows.append((benchmark.name, state, f"feddiv data get {benchmark.name}"))
     first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
-    console = Console(highlight=False)
+    console = output()
     for name, state, where in rows:  # paths stay in one line: people copy them
         line = f"{name:<{first}}  {state:<{second}}  {where}"
         console.print(line, soft_wrap=True, markup=False)

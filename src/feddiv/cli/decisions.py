@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from feddiv.audits.exchange.site_files import export, import_file, site_audits
+from feddiv.cli.consoles import output
 from feddiv.cli.progress import progress
 from feddiv.core.terminal import NAME, shown
 from feddiv.data.corrections import Conflict, DecisionKind, Review, agreements, merge_files
@@ -18,7 +19,7 @@ MOST = 20  # conflicts on a terminal
 
 def print_merge(files: Sequence[Path], out: Path) -> None:
     """Merge, and say how far the reviewers agree and where they do not."""
-    console = Console(highlight=False)
+    console = output()
     found = merge_files(files, out)
     review = Review.of(found.decisions)
     for line in found.notes:
@@ -62,7 +63,7 @@ def print_export(
     folder: Path, tool: str, worst: int | None, prefix: str | None, allow: Collection[str]
 ) -> None:
     """Write the files of every site, and say where."""
-    console = Console(highlight=False)
+    console = output()
     with progress(quiet=False) as watcher:
         found = site_audits(folder, watcher, allow)
     total, files = 0, [folder]
@@ -79,7 +80,7 @@ def print_export(
 
 def print_import(folder: Path, file: Path, reviewer: str | None, *, confirm: bool) -> None:
     """Add the decisions of a tool's file, and say how many."""
-    console = Console(highlight=False)
+    console = output()
     found = import_file(folder, file, reviewer, confirm=confirm)
     for line in found.notes:
         console.print(line, soft_wrap=True, markup=False)

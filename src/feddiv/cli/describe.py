@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from statistics import median
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from feddiv.cli.consoles import output
 from feddiv.cli.progress import progress
 from feddiv.config.reading import Overrides, load_experiment
 from feddiv.core.given_files import at_home
@@ -32,7 +32,7 @@ def describe(source: str, overrides: Overrides, out: Path | None, *, as_json: bo
     if as_json:
         print(json.dumps(held.as_dict(), indent=2, ensure_ascii=False))
         return
-    console = Console(highlight=False)
+    console = output()
     console.print(_table(held))
     for line in _summary(held):
         console.print(line, markup=False, soft_wrap=True)

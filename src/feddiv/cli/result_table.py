@@ -3,7 +3,6 @@
 from shlex import quote
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -11,6 +10,7 @@ from feddiv.audits.labels_file import LABELS
 from feddiv.audits.overview import audits_in_short
 from feddiv.audits.runs import CLIENTS
 from feddiv.cli.audit_table import print_sites
+from feddiv.cli.consoles import output
 from feddiv.runs.curve import LAST, after_warmup, rise
 from feddiv.runs.extension import can_go_on
 from feddiv.runs.results import Results, titled
@@ -21,11 +21,11 @@ from feddiv.runs.run_folder import PICTURE, REPORT
 def print_summary(run: Run) -> None:
     """All runs of an experiment side by side, and where they are."""
     results = Results.of(run)
-    console = Console(highlight=False)
+    console = output()
     console.print(results.heading, soft_wrap=True, markup=False)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     first, *others = results.columns
-    table.add_column(first)
+    table.add_column(first, overflow="fold")  # a name is never cut: people copy it
     for column in others:
         table.add_column(column, justify="right", no_wrap=True)
     for place, (name, *cells) in enumerate(results.rows):

@@ -43,6 +43,8 @@ class Decisions:
     def __init__(self, labels: LabelList, reviewer: str) -> None:
         self.labels, self.reviewer = labels, reviewer
         self.path = labels.corrections
+        above = (labels.folder, *labels.folder.parents)
+        self._home = next(each for each in above if each.is_dir())
         self._place = {name: place for place, name in enumerate(labels.names)}
         self._class = {name: number for number, name in enumerate(labels.classes)}
         self._turn = threading.RLock()
@@ -145,7 +147,7 @@ class Decisions:
         new = list(decisions)
         if not new:
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._settle_in()
         size = self._seen[1] if self._seen is not None else 0
         append(self.path, new)
         self.notes = ()  # what was written by half is cut off
@@ -155,6 +157,17 @@ class Decisions:
             self._read()
             return
         self._take(new)
+
+    def _settle_in(self) -> None:
+        """A client of a run gets its folder with its first decision."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(
+                f"{self.path.parent}: cannot be made ({error.strerror or error}); the decision is "
+                "not saved"
+            ) from None
+        self._home = self.path.parent
 
     def _later(self) -> str:
         """This moment; an action later than the one before it, as their times tell them apart."""
@@ -166,15 +179,27 @@ class Decisions:
             ) from None
 
     def _look(self) -> None:
-        """Read the file again if it is not as it was left."""
-        if self._signature() != self._seen:
+        """Read the file again if it is not as it was left.
+
+        What was moved or deleted is not begun anew in its old place: decisions would be in two.
+        """
+        seen = self._signature()
+        gone = self._home if not self._home.is_dir() else self.path
+        if gone is self._home or (seen is None and self._seen is not None):
+            raise UserError(
+                f"{gone}: is not there any more, and nothing is saved; put it back, or end the "
+                "review and start it where it is now"
+            )
+        if seen != self._seen:
             self._read()
 
     def _signature(self) -> tuple[int, int, int] | None:
         try:
             facts = self.path.stat()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            raise UserError(f"{self.path}: cannot be read ({error.strerror or error})") from None
         return facts.st_mtime_ns, facts.st_size, facts.st_ino
 
     def _read(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections.abc import Callable, Collection
@@ -21,6 +22,7 @@ from feddiv.core.errors import UserError
 from feddiv.core.import_path import named_in
 from feddiv.core.spreadsheets import cell
 from feddiv.data import Dataset, DataWatcher
+from feddiv.data.corrections import CORRECTIONS
 from feddiv.data.data_options import DataOptions
 from feddiv.data.sources.own_files import unread_own
 from feddiv.review.label_list import LabelList, label_list
@@ -82,14 +84,18 @@ def reviewable(
 
 def check_writable(folder: Path) -> None:
     """Refuse a folder in which no decision could be kept, before anybody has made one."""
-    there = next(each for each in (folder, *folder.parents) if each.exists())
+    place, file = folder, folder / CORRECTIONS
     try:
+        there = next(each for each in (folder, *folder.parents) if each.exists())
         with tempfile.TemporaryFile(dir=there):
             pass
+        if file.is_file():  # it may be locked by itself
+            place = file
+            os.close(os.open(file, os.O_RDWR | os.O_APPEND))
     except OSError as error:
         reason = error.strerror or error
         raise UserError(
-            f"{folder}: cannot be written, so no decision could be kept ({reason})"
+            f"{place}: cannot be written, so no decision could be kept ({reason})"
         ) from None
 
 

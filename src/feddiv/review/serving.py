@@ -77,7 +77,10 @@ def listening_on(port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         if error.errno == errno.EADDRINUSE:
-            raise UserError(f"--port {port}: is in use; another one, or none for any") from None
+            raise UserError(
+                f"--port {port}: is in use, perhaps by a review that still runs; name another "
+                "port, or leave --port out for one that is free"
+            ) from None
         raise UserError(f"--port {port}: cannot be had ({error.strerror or error})") from None
     return listening
 

@@ -13,24 +13,24 @@ NAMES = ("cat/one.png", "dog/two photos.png", "cat/=3.png", "dog/<b>.png")
 CLASSES = ("cat", "dog", "sea/lion")
 
 
-def write_site(folder):
+def write_site(folder, names=NAMES, classes=CLASSES):
     """Four labels, of which the first two look wrong; their images lie in `photos`."""
     photos = folder / "photos"
-    for number, name in enumerate(NAMES):
+    for number, name in enumerate(names):
         (photos / name).parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(np.full((6, 5, 3), number * 50, np.uint8)).save(photos / name)
     audit = LabelAudit(
         site="north",
-        classes=CLASSES,
+        classes=classes,
         given=np.array([0, 1, 0, 1]),
         opinion=Assessment(
             np.array([2, 0, 0, 1]),
             np.array([0.05, 0.1, 0.9, 0.95]),
             confidence=np.array([0.99, 0.7, 0.8, 0.9]),
         ),
-        name=NAMES.__getitem__,
+        name=names.__getitem__,
         data=photos,
     )
     write_audit(folder / "site", audit, page=False)
-    assert json.loads((folder / "site" / "audit.json").read_text())["classes"] == list(CLASSES)
+    assert json.loads((folder / "site" / "audit.json").read_text())["classes"] == list(classes)
     return folder / "site"

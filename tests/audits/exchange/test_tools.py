@@ -3,9 +3,11 @@
 import csv
 import io
 import json
+import unicodedata
 import xml.etree.ElementTree as ElementTree
 import zipfile
 from base64 import b64decode
+from urllib.parse import quote, unquote
 
 import numpy as np
 import pytest
@@ -198,6 +200,53 @@ def test_what_cvat_exports_without_images_comes_back(site, tmp_path):
     assert [row[:3] for row in decided(site)] == [
         (NAMES[0], "correct", "sea/lion"),
         (NAMES[1], "correct", "cat"),
+    ]
+
+
+ODD_NAMES = ("Löwe/Größe 1 (α).png", "Löwe/100 %25.png", "mer ours/日本 語.png", "x/a_b.png")
+ODD_CLASSES = ("Löwe", "mer ours", "Löwe_jung")
+
+
+class Unflagged(zipfile.ZipInfo):
+    """A name in UTF-8 that nobody says is, as some programs write archives."""
+
+    def _encodeFilenameFlags(self):
+        return self.filename.encode(), 0
+
+
+def by_parts(name, change):
+    """The same change to the folder and to the name of a file, its ending left as it is."""
+    folder, _, file = name.partition("/")
+    stem, ending = file[:-4], file[-4:]
+    return f"{change(folder)}/{change(stem)}{ending}"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda name: name,
+        quote,  # as in the address of a request
+        lambda name: quote(quote(name)),
+        unquote,  # a slash in a sample's name is a folder again
+        lambda name: unicodedata.normalize("NFD", name),  # as some file systems write it
+    ],
+)
+@pytest.mark.parametrize("member", [zipfile.ZipInfo, Unflagged])
+def test_names_come_back_however_they_were_encoded(tmp_path, change, member):
+    site = write_site(tmp_path, ODD_NAMES, ODD_CLASSES)
+    _, [file] = exported(site, "cvat", 4)
+    with zipfile.ZipFile(file) as packed:
+        names = packed.namelist()
+    assert names[0] == "Löwe/Löwe_Löwe%2FGröße 1 (α).png.png", "letters are what they are"
+    back = tmp_path / "task.zip"
+    with zipfile.ZipFile(back, "w") as packed:
+        for name in names:
+            folder, _, image = name.partition("/")
+            moved = by_parts(f"Löwe_jung/Löwe_jung_{image.removeprefix(folder + '_')}", change)
+            packed.writestr(member(moved), b"an image")
+    import_file(site, back, "ann", confirm=False)
+    assert [row[:3] for row in decided(site)] == [
+        (name, "correct", "Löwe_jung") for name in ODD_NAMES
     ]
 
 

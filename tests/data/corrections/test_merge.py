@@ -90,6 +90,24 @@ def test_files_of_different_data_are_not_merged(tmp_path):
     assert not out.exists()
 
 
+def test_one_name_in_two_files_is_said(tmp_path):
+    one, other, out = (tmp_path / name for name in ("one.csv", "other.csv", "out.csv"))
+    append(one, [decided("a.png", "confirm"), decided("b.png", "confirm", second=1)])
+    append(other, [decided("a.png", "correct", "dog", second=2), decided("b.png", "confirm")])
+    found = merge_files([one, other], out)
+    assert found.notes == (
+        f"{one}, {other}: 'ann' is taken for one reviewer, whose later decision counts "
+        "(different labels: 1); if they are several people, change the column reviewer and merge "
+        "into a new file",
+    )
+    assert Review.of(found.decisions).labels == {"a.png": "dog", "b.png": "dog"}
+    assert len(found.decisions) == 4, "nothing is lost: the file still has what was said before"
+    later = tmp_path / "later.csv"
+    later.write_bytes(one.read_bytes())
+    append(later, [decided("c.png", "confirm", second=9)])
+    assert merge_files([one, later], tmp_path / "new.csv").notes == (), "one file, and its copy"
+
+
 def _adding(out, started):
     started.set()
     append(out, [decided("c.png", "confirm", reviewer="eve", second=30)])

@@ -1,16 +1,19 @@
 """CVAT: a ZIP in ImageNet's format, which has a folder of images for each label.
 
 Its own exports come with images in folders, or as a list of images with numbers of labels
-(`synsets.txt` and a text file for each subset). Names of samples are written as in an address (a
-slash is %2F), so that they are names of files.
+(`synsets.txt` and a text file for each subset). What no file's name can hold is written as in an
+address (a slash is %2F). On the way names may be encoded once more, decoded, or have their accents
+apart: they are still known.
 """
 
 from __future__ import annotations
 
 import io
 import re
+import unicodedata
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import quote, unquote
@@ -27,7 +30,9 @@ LINE: Final = re.compile(
     r'"(?P<quoted>[^"]*)"(?P<ending>\S*)(?P<more>.*)|(?P<plain>\S+)(?P<rest>.*)'
 )
 PLAIN: Final = " ,()+&'!@=~"  # of a file's name, beside letters, digits and _.-
-LONGEST: Final = 200  # characters of a file's name
+LONGEST: Final = 200  # bytes of a file's name
+MOST_FORMS: Final = 1000  # of one name, with fewer and fewer labels before it
+UTF8: Final = 0x800  # the flag of a name in a ZIP
 
 
 def archive(audit: LabelAudit, items: Sequence[Item], where: str) -> bytes:
@@ -43,7 +48,7 @@ def archive(audit: LabelAudit, items: Sequence[Item], where: str) -> bytes:
                 )
             data, kind = shown
             name = f"{_file(item.given)}_{_file(item.sample)}"
-            if len(name) > LONGEST:
+            if len(name.encode()) > LONGEST:
                 raise UserError(f"{where}: sample {item.sample!r}: its name is too long for a file")
             stamped = zipfile.ZipInfo(f"{_file(item.given)}/{name}.{kind}")  # the same bytes always
             packed.writestr(stamped, data)
@@ -59,29 +64,51 @@ def read(
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as packed:
-            names = packed.namelist()
+            names = [_member(each) for each in packed.infolist()]
             if len(names) > MOST_MEMBERS:
                 raise ValueError(f"has more than {MOST_MEMBERS:,} files")
-            lists = {name: _text(packed, name) for name in names if name.endswith(".txt")}
+            lists = {
+                name: _text(packed, each)
+                for name, each in zip(names, packed.infolist(), strict=True)
+                if name.endswith(".txt")
+            }
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError) as error:
         raise ValueError(f"is no ZIP archive that can be read ({error})") from None
-    known = {_file(name): name for name in samples} | {name: name for name in samples}
-    files = {_file(name): name for name in classes}
+    known, labels = _Names.of(samples), _Names.of(classes)
     if any(PurePosixPath(name).name == SYNSETS for name in lists):
-        yield from _listed(lists, known, files)
+        yield from _listed(lists, known, labels)
         return
     for name in names:
         parts = PurePosixPath(name).parts
         if name.endswith("/") or len(parts) < 2 or parts[0] in NO_LABEL:
             continue
-        label = files.get(parts[0], unquote(parts[0]))
-        sample = _sample(PurePosixPath(parts[-1]).stem, known, files)
-        yield FoundDecision(sample, label, looked=False)
+        label = labels.find(parts[0]) or unquote(parts[0])
+        file = PurePosixPath(*parts[1:]).with_suffix("")
+        yield FoundDecision(_sample(file, known, labels), label, looked=False)
 
 
-def _listed(
-    lists: Mapping[str, str], known: Mapping[str, str], files: Mapping[str, str]
-) -> Iterator[FoundDecision]:
+@dataclass(frozen=True)
+class _Names:
+    """Names as they are and as `archive` writes them; and, of those that this tells apart, however
+    they were encoded."""
+
+    exact: Mapping[str, str]
+    plain: Mapping[str, str]
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> _Names:
+        own = list(names)
+        forms: dict[str, list[str]] = {}
+        for name in own:
+            forms.setdefault(_plain(name), []).append(name)
+        exact = {_file(name): name for name in own} | {name: name for name in own}
+        return cls(exact, {form: each[0] for form, each in forms.items() if len(each) == 1})
+
+    def find(self, text: str) -> str | None:
+        return self.exact.get(text) or self.plain.get(_plain(text))
+
+
+def _listed(lists: Mapping[str, str], known: _Names, classes: _Names) -> Iterator[FoundDecision]:
     """Lines such as `name.jpg 3`, or `"name with spaces".jpg 3`."""
     synsets = next(text for name, text in lists.items() if PurePosixPath(name).name == SYNSETS)
     labels = [line.strip() for line in synsets.splitlines() if line.strip()]
@@ -103,32 +130,66 @@ def _listed(
                 raise ValueError(
                     f"{name}: label {numbers[0]} is none of {len(labels)} in {SYNSETS}"
                 )
-            path = match["quoted"] if match["plain"] is None else match["plain"]
-            stem = (
-                PurePosixPath(path).stem if match["plain"] is not None else PurePosixPath(path).name
-            )
+            if match["plain"] is not None:
+                file = PurePosixPath(match["plain"]).with_suffix("")
+            else:
+                file = PurePosixPath(match["quoted"])
             label = labels[int(numbers[0])]
-            yield FoundDecision(
-                _sample(stem, known, files), files.get(label, unquote(label)), looked=False
-            )
+            sample = _sample(file, known, classes)
+            yield FoundDecision(sample, classes.find(label) or unquote(label), looked=False)
 
 
-def _sample(stem: str, known: Mapping[str, str], files: Mapping[str, str]) -> str:
-    """The sample behind a file's name: the labels that it once had stand before it."""
-    while stem not in known:
-        label = next((each for each in files if stem.startswith(f"{each}_")), None)
-        if label is None:
-            return unquote(stem)
-        stem = stem.removeprefix(f"{label}_")
-    return known[stem]
+def _sample(file: PurePosixPath, samples: _Names, labels: _Names) -> str:
+    """The sample behind a file: the labels that it once had stand before its name. Its slashes are
+    folders again where somebody has decoded them."""
+    for at in range(len(file.parts)):
+        text = str(PurePosixPath(*file.parts[at:]))
+        found = _behind(text, samples.exact, labels.exact)
+        found = found or _behind(_plain(text), samples.plain, labels.plain)
+        if found is not None:
+            return found
+    return unquote(file.name)
+
+
+def _behind(text: str, known: Mapping[str, str], labels: Iterable[str]) -> str | None:
+    """What is known once some labels are taken away before it."""
+    left, seen = [text], {text}
+    while left and len(seen) < MOST_FORMS:
+        text = left.pop()
+        if text in known:
+            return known[text]
+        shorter = {text.removeprefix(f"{each}_") for each in labels} - seen
+        left += sorted(shorter)
+        seen |= shorter
+    return None
+
+
+def _plain(name: str) -> str:
+    """A name without any encoding, its accents with their letters."""
+    while (found := unquote(name)) != name:
+        name = found
+    return unicodedata.normalize("NFC", name)
+
+
+def _member(each: zipfile.ZipInfo) -> str:
+    """The name of a file in a ZIP; some programs write UTF-8 and do not say so."""
+    if each.flag_bits & UTF8:
+        return each.filename
+    try:
+        return each.filename.encode("cp437").decode()
+    except UnicodeError:
+        return each.filename
 
 
 def _file(name: str) -> str:
-    return quote(name, safe=PLAIN)
+    return "".join(
+        each if each > "~" and unicodedata.category(each)[0] in "LMNPS" else quote(each, safe=PLAIN)
+        for each in name
+    )
 
 
-def _text(packed: zipfile.ZipFile, name: str) -> str:
-    if packed.getinfo(name).file_size > LARGEST:
-        raise ValueError(f"{name} has more than {LARGEST:,} bytes")
-    with packed.open(name) as file:
+def _text(packed: zipfile.ZipFile, each: zipfile.ZipInfo) -> str:
+    if each.file_size > LARGEST:
+        raise ValueError(f"{each.filename} has more than {LARGEST:,} bytes")
+    with packed.open(each) as file:
         return file.read(LARGEST).decode("utf-8", "strict")

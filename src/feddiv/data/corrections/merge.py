@@ -89,7 +89,35 @@ def merge_files(paths: Sequence[Path], out: Path) -> DecisionFile:
             if fresh and not out.stat().st_size:
                 out.unlink()
             raise
-    return DecisionFile(tuple(rows), tuple(note for each in found for note in each.notes))
+    notes = [note for each in found for note in each.notes]
+    notes += _namesakes(paths, [each.decisions for each in found[: len(paths)]])
+    return DecisionFile(tuple(rows), tuple(notes))
+
+
+def _namesakes(paths: Sequence[Path], files: Sequence[Sequence[Decision]]) -> list[str]:
+    """A line for each name by which several files have rows of their own: who shares an account
+    has its name by default. A copy of a file, or a later state of it, has no others."""
+    by_name: dict[str, dict[Path, list[Decision]]] = {}
+    for path, rows in zip(paths, files, strict=True):
+        for each in rows:
+            by_name.setdefault(cell(each.reviewer), {}).setdefault(path, []).append(each)
+    notes = []
+    for name, parts in by_name.items():
+        counts = Counter(each for rows in parts.values() for each in set(rows))
+        alone = [path for path, rows in parts.items() if any(counts[each] == 1 for each in rows)]
+        if len(alone) < 2:
+            continue
+        said: dict[str, set[str]] = {}
+        for path in alone:
+            for sample, each in Review.of(parts[path]).by_reviewer[name].items():
+                said.setdefault(sample, set()).update({each.label} - {""})
+        differ = sum(len(labels) > 1 for labels in said.values())
+        notes.append(
+            f"{', '.join(map(str, alone))}: {name!r} is taken for one reviewer, whose later "
+            f"decision counts (different labels: {differ:,}); if they are several "
+            "people, change the column reviewer and merge into a new file"
+        )
+    return notes
 
 
 def _check_same_data(rows: Sequence[Decision], paths: Sequence[Path]) -> None:

@@ -21,6 +21,7 @@ class App {
     this.details = new Map(); // place → name and what is read in the grid
     this.keys = [];
     this.mode = "grid";
+    this.opening = null; // a site whose list is under way: until it is here nothing can be decided
     this.waiting = 0; // decisions that are not on the disk yet
     this.grid = new Grid(this);
     this.single = new Single(this);
@@ -50,10 +51,26 @@ class App {
   }
 
   async open(number) {
-    this.site = new api.Site(number);
-    const list = await this.site.list();
+    const site = this.opening = new api.Site(number);
+    try {
+      const list = await site.list();
+      if (this.opening === site) this.#show(site, list);
+    } catch (problem) {
+      if (this.opening !== site) return;
+      if (this.site) at("site").value = this.site.number; // what is still shown
+      throw problem;
+    } finally {
+      if (this.opening === site) this.opening = null;
+    }
+  }
+
+  #show(site, list) {
+    const { number } = site;
+    this.site = site;
     this.details.clear();
     this.store = new Store(list);
+    this.grid.clear();
+    this.single.clear();
     this.keys = classKeys(list.classes);
     this.take(list.news);
     document.title = `Review: ${list.site}`;
@@ -62,7 +79,6 @@ class App {
     at("progress").hidden = false;
     this.standing.classes();
     this.filters.fill();
-    this.grid.selected.clear();
     const kept = this.#remembered();
     const mine = kept.site === number;
     this.grid.active = 0;
@@ -103,13 +119,17 @@ class App {
   }
 
   async whole(place) {
-    try { return await this.site.samples([place], true); } catch (problem) { this.trouble(problem); return []; }
+    const { site } = this;
+    try {
+      const found = await site.samples([place], true);
+      return site === this.site ? found : [];
+    } catch (problem) { this.trouble(problem); return []; }
   }
 
   // One action on what is selected or looked at; the next one is there before the disk has answered.
   async decide(choice, label = -1) {
     const places = this.mode === "grid" ? this.grid.subject : [this.grid.place].filter((place) => place >= 0);
-    if (!places.length) return;
+    if (!places.length || this.opening) return;
     if (choice === "suggested" && !this.store.list.predicted) return;
     const { site, store } = this, index = store.index.get(places.at(-1)) ?? this.grid.active;
     const before = places.map((place) => [place, store.state(place)]);
@@ -157,6 +177,7 @@ class App {
   // Undo or redo; asked of the server in turn, so that quick fingers lose nothing.
   async turnBack(verb) {
     const { site } = this;
+    if (this.opening) return;
     this.#wait(1);
     try {
       const news = await site.change(verb);
@@ -204,7 +225,7 @@ class App {
       }
       if (this.mode === "single") this.single.show(this.grid.place);
       this.changed();
-    } catch (problem) { this.trouble(problem); }
+    } catch (problem) { this.trouble(problem, true); }
   }
 
   filtered() {
@@ -243,14 +264,15 @@ class App {
 
   note(line) { this.#banner(line, false); }
 
-  trouble(problem) {
+  // `passing`: it is over when the server answers again.
+  trouble(problem, passing = problem.lost) {
     if (!(problem instanceof api.Problem)) throw problem;
     this.#banner(problem.message, true);
-    this.lost = problem.lost;
+    this.passing = passing;
   }
 
   #well() {
-    if (this.lost) { this.lost = false; at("banner").hidden = true; }
+    if (this.passing) { this.passing = false; at("banner").hidden = true; }
   }
 
   #banner(line, bad) {

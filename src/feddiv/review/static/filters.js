@@ -1,5 +1,6 @@
 // Which labels are shown: by state, class, pair and quality.
 import { at, make } from "./elements.js";
+import { EVERYTHING } from "./store.js";
 
 const PAIRS = 200; // the commonest
 
@@ -8,8 +9,14 @@ export class Filters {
     this.app = app;
     this.form = at("filters");
     this.form.addEventListener("input", () => this.#apply());
-    this.form.addEventListener("reset", () => setTimeout(() => this.#apply()));
+    this.form.addEventListener("reset", (event) => this.#clear(event));
     this.form.addEventListener("submit", (event) => event.preventDefault());
+    // Who chose with the mouse goes on with the list: its keys would else be typed into the choice.
+    this.form.addEventListener("pointerdown", () => { this.pointed = true; });
+    this.form.addEventListener("keydown", () => { this.pointed = false; });
+    this.form.addEventListener("change", (event) => {
+      if (this.pointed && event.target instanceof HTMLSelectElement) this.app.focus();
+    });
     at("filtering").addEventListener("click", () => this.toggle());
   }
 
@@ -43,6 +50,14 @@ export class Filters {
     at("by-low").value = filters.low;
     at("by-high").value = filters.high;
     this.#apply();
+  }
+
+  // At once, and the list has the keys: the button goes away, and Enter is not to clear what is
+  // chosen next.
+  #clear(event) {
+    event.preventDefault();
+    this.show(EVERYTHING);
+    this.app.focus();
   }
 
   #apply() {

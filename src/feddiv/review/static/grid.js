@@ -46,8 +46,13 @@ export class Grid {
     const rows = Math.ceil(this.app.store.shown.length / this.columns);
     this.sheet.style.height = `${Math.max(0, rows * (this.height + GAP) - GAP)}px`;
     this.active = Math.max(0, Math.min(this.active, this.app.store.shown.length - 1));
-    for (const place of [...this.#cards.keys()]) this.#drop(place);
     this.draw();
+  }
+
+  // Another site: its samples have the same numbers.
+  clear() {
+    this.selected.clear();
+    for (const place of [...this.#cards.keys()]) this.#drop(place);
   }
 
   #soon() {
@@ -140,6 +145,8 @@ export class Grid {
     const to = verdict === "wrong" ? store.name(state[1])
       : verdict === "right" ? "" : other >= 0 && other !== store.given(place) ? store.name(other) : "";
     card.to.textContent = to;
+    card.given.title = given; // where there is no room for all of it
+    card.to.title = to;
     card.arrow.hidden = !to;
     card.badge.textContent = { wrong: "wrong", right: "right", unsure: "can't tell", skip: "skipped", conflict: "conflict" }[verdict] ?? "";
     const quality = store.quality(place);

@@ -16,7 +16,7 @@ const ACTIONS = [
   ["Ctrl+A", "grid: select all that are shown"],
   ["+ − Z", "larger, smaller, as it was; the wheel and two fingers too"],
   [", .", "turn left, turn right"],
-  ["F", "to the filters"],
+  ["F", "to the filters; Enter or Esc: back to the list"],
   ["?", "this list"],
 ];
 

@@ -31,7 +31,8 @@ function elsewhere(event) {
 export function pressed(app, event) {
   const { key, ctrlKey, metaKey, altKey, shiftKey } = event, low = key.toLowerCase();
   if (elsewhere(event) || altKey) {
-    if (key !== "Escape" || !event.target.closest?.("#filters")) return false;
+    const leaves = key === "Escape" || (key === "Enter" && !(event.target instanceof HTMLButtonElement));
+    if (!leaves || !event.target.closest?.("#filters")) return false;
     app.focus();
     return true;
   }

@@ -33,6 +33,9 @@ export class Single {
     this.angle = this.x = this.y = 0;
   }
 
+  // Another site: its samples have the same numbers.
+  clear() { this.place = null; }
+
   // Show the label at a place; -1 for none.
   async show(place) {
     const kept = this.place === place;

@@ -1,12 +1,14 @@
 // The list of a site, what was decided about it, and which of it is shown.
 const DECIDED = new Set(["confirm", "correct", "cannot_tell", "settle"]);
 
+export const EVERYTHING = { state: "all", given: -1, pair: "", low: 0, high: 1 }; // no filter
+
 export class Store {
   constructor(list) {
     this.list = list;
     this.count = list.given.length;
     this.states = new Map(); // place → [kind, class or -1]
-    this.filters = { state: "all", given: -1, pair: "", low: 0, high: 1 };
+    this.filters = EVERYTHING;
     this.undo = this.redo = null;
     this.select();
   }
