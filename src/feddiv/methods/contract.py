@@ -88,6 +88,11 @@ class Budget:
         """The part of the budget that warm-up takes: one iteration visits every client once."""
         return math.ceil(self.warmup_iterations / self.fraction - 1e-9)
 
+    @property
+    def most_warmup(self) -> int:
+        """Iterations of warm-up that leave a round for training."""
+        return int((self.rounds - 1) * self.fraction + 1e-9)
+
 
 @dataclass(frozen=True)
 class Stage:
