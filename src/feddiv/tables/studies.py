@@ -112,7 +112,8 @@ def chosen_seeds(scale: Scale, text: str | None) -> tuple[int, ...]:
             if not 1 <= count <= len(scale.seeds):
                 raise UserError(
                     f"--seeds {text}: {scale.name} has {len(scale.seeds)} seeds, "
-                    f"{scale.seeds[0]} to {scale.seeds[-1]}; others are named by 40,41 or 40-42 (40-40 for one)"
+                    f"{scale.seeds[0]} to {scale.seeds[-1]}; others are named by 40,41 or 40-42, a "
+                    "single one by 40-40"
                 )
             return scale.seeds[:count]
         seeds: list[int] = []

@@ -93,7 +93,9 @@ def summed_up(rows: Iterable[Row]) -> SummaryTable:
     if any(len(line.rows) < FEWEST for line in lines) and len(lines) > 1:
         few = " to ".join(dict.fromkeys(str(each) for each in (min(counts), max(counts))))
         seeds = "seed" if few == "1" else "seeds"
-        notes.append(f"{few} {seeds}: with fewer than {FEWEST} no difference can be told from chance")
+        notes.append(
+            f"{few} {seeds}: with fewer than {FEWEST} no difference can be told from chance"
+        )
     return SummaryTable(lines, notes)
 
 
