@@ -65,6 +65,16 @@ def test_an_output_that_is_no_vector_asks_for_pooling(tmp_path: Path) -> None:
         vectors.encode(image(1, 2, 3))
 
 
+def test_one_number_for_all_images_is_no_vector(tmp_path: Path) -> None:
+    model = onnx.load(onnx_file(tmp_path / "c.onnx"))
+    model.graph.node.append(onnx.helper.make_node("ReduceSum", ["features"], ["sum"], keepdims=0))
+    del model.graph.output[:]
+    model.graph.output.append(onnx.helper.make_tensor_value_info("sum", onnx.TensorProto.FLOAT, []))
+    onnx.save(model, str(tmp_path / "sum.onnx"))
+    with pytest.raises(UserError, match=r"sum.onnx gives shape \(\) for 1 images; wanted is one v"):
+        make_encoder(choice(tmp_path / "sum.onnx"), 8).encode(image(1, 2, 3))
+
+
 def test_a_graph_may_take_a_fixed_number_of_images(tmp_path: Path) -> None:
     encoder = make_encoder(choice(onnx_file(tmp_path / "c.onnx", batch=2)), 8)
     images = torch.cat([image(255, 0, 0), image(0, 255, 0), image(0, 0, 255)])

@@ -1,5 +1,6 @@
 """Sites with folders of their own: real digits as files, some in the wrong folder."""
 
+import csv
 from pathlib import Path
 
 import numpy as np
@@ -44,3 +45,9 @@ def sites_grid(folder, names=("a", "b"), **keys):
         names={5 + number: name for number, name in enumerate(names)},
     )
     return grid, config
+
+
+def audit(folder, name):
+    """The rows of a site's `labels.csv`."""
+    with (folder / name / "state" / "labels.csv").open(newline="") as file:
+        return list(csv.DictReader(file))

@@ -1,6 +1,8 @@
 """What a site has agreed to: one config and one number in a run, and so much epsilon in all."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -102,3 +104,16 @@ def test_delta_below_one_sample(tmp_path: Path) -> None:
     Needed.check_delta(PrivacyOptions(filter="sum_only", delta=1e-3), 10_000)
     with pytest.raises(UserError, match=r"privacy.delta=0.001: this site has 1000 samples"):
         Needed.check_delta(PrivacyOptions(filter="dp", delta=1e-3), 1000)
+
+
+def test_visits_at_the_same_time_do_not_share_the_last_upload(tmp_path: Path) -> None:
+    asked, at_once = experiment(privacy__uploads=1), 8
+    for attempt in range(20):
+        site, ready = visit(tmp_path / str(attempt), asked), Barrier(at_once)
+
+        def ask(mark: int, site: SitePrivacy = site, ready: Barrier = ready) -> bool:
+            ready.wait()
+            return site._grant("histogram", bytes([mark]), 0)
+
+        with ThreadPoolExecutor(at_once) as pool:
+            assert sum(pool.map(ask, range(at_once))) == 1

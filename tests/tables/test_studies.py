@@ -124,7 +124,7 @@ def test_seeds_are_counted_or_named(text: str | None, seeds: tuple[int, ...]) ->
     assert chosen_seeds(scale_of("tiny"), text) == seeds
 
 
-@pytest.mark.parametrize("text", ["0", "9", "a", "1-b", "1-2-3"])
+@pytest.mark.parametrize("text", ["0", "9", "a", "1-b", "1-2-3", "5-3", "0-99999999999999999999"])
 def test_seeds_that_are_none(text: str) -> None:
     with pytest.raises(UserError, match=f"^--seeds {text}: "):
         chosen_seeds(scale_of("tiny"), text)
@@ -137,6 +137,8 @@ def test_unknown_names_are_named() -> None:
         scale_of("big")
     with pytest.raises(UserError, match=r"'fedagv' is unknown \(did you mean 'fedavg'"):
         sweep_for(study_of("table1"), scale_of("tiny"), ["fedagv"])
+    with pytest.raises(UserError, match="--methods names none"):
+        sweep_for(study_of("table1"), scale_of("tiny"), [])
 
 
 def test_the_cost_of_the_paper_is_counted() -> None:

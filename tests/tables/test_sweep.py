@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from feddiv.data import Draw
 from feddiv.data.corrections import Decision, DecisionKind, append
 from feddiv.tables.rows import read_rows
 from feddiv.tables.run_process import Start
+from feddiv.tables.sweep import _locked
 from feddiv.tables.sweep_file import SweepJob
 
 TINY = {
@@ -215,6 +217,34 @@ def _alive(pid: int) -> bool:
         return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return False
+
+
+def test_sweeps_with_nothing_to_begin_do_not_let_two_others_in(tmp_path: Path) -> None:
+    # Each takes the empty folder away when it ends, while others are about to lock it.
+    inside: list[int] = []
+    most: list[int] = []
+
+    def begins_nothing(number: int) -> None:
+        for _ in range(100):
+            try:
+                with _locked(tmp_path / "out"):
+                    inside.append(number)
+                    most.append(len(inside))
+                    time.sleep(0)
+                    inside.remove(number)
+            except UserError:
+                continue
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(begins_nothing, range(8)))
+    assert max(most) == 1
+
+
+def test_a_folder_that_nobody_can_make(tmp_path: Path) -> None:
+    if not Path("/proc/self").exists():
+        pytest.skip("needs Linux")
+    with pytest.raises(UserError, match=r"^--out /proc/nothing: cannot be written \(No such file"):
+        feddiv.sweep(file_of(tmp_path), out="/proc/nothing")
 
 
 def test_two_sweeps_do_not_share_a_folder(tmp_path: Path) -> None:

@@ -68,7 +68,9 @@ def reproduce(
     from feddiv.tables.studies import cost_lines, not_shown, scale_of, study_of, sweep_for
 
     wanted, size = study_of(study), scale_of(scale)
-    names = [each.strip() for each in methods.split(",") if each.strip()] if methods else None
+    names = None
+    if methods is not None:
+        names = [each.strip() for each in methods.split(",") if each.strip()]
     kept = None if rows is None else at_home(rows)
     given = sweep_for(wanted, size, names, seeds, kept, keep)
     for line in not_shown(wanted, size):

@@ -120,7 +120,7 @@ def _with_less_warmup(
     fits = copy.deepcopy(tree)
     put(fits, "warmup.iterations", 0)
     budget = Experiment.model_validate(method_spelt_out(fits)).budget
-    iterations = int((budget.rounds - 1) * budget.fraction + 1e-9)
+    iterations = budget.most_warmup
     put(fits, "warmup.iterations", iterations)
     try:
         experiment = validated(fits)

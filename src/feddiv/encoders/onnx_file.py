@@ -53,7 +53,13 @@ class OnnxEncoder(ImageEncoder):
 
     def _run(self, inputs: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         (output,) = self._graph.session.run([self._output], {self._input: inputs})
-        return np.asarray(output)
+        found = np.asarray(output)
+        if not found.ndim or len(found) != len(inputs):  # before parts are put together
+            raise UserError(
+                f"data.encoder={self.choice.name} gives shape {found.shape} for {len(inputs)} "
+                f"images; wanted is one vector each, ({len(inputs)}, D)"
+            )
+        return found
 
 
 def make(choice: EncoderChoice, side: int | None) -> Encoder:

@@ -140,15 +140,21 @@ class SitePrivacy:
             )
 
     def _grant(self, name: str, mark: bytes, before: int) -> bool:
-        """Whether a noisy total may be sent: a new one only as often as the run may have."""
-        file = self.kept / UPLOADS
-        known = lines_of(file)
+        """Whether a noisy total may be sent: a new one only as often as the run may have.
+
+        The order of the list decides: visits at the same time cannot each take the last place.
+        """
         asked = f"{self.version} {self.config} ".encode() + mark
         line = f"{name} {hashlib.sha256(asked).hexdigest()}"
-        if line in known:
-            return True
-        count = sum(each.rpartition(" ")[0] == name for each in known)
-        if count >= (self.experiment.privacy.uploads or 0):
-            return False
-        append_line(file, line)
-        return True
+        if len(known := self._granted(name)) < self._most and line not in known:
+            append_line(self.kept / UPLOADS, line)
+        return line in self._granted(name)
+
+    def _granted(self, name: str) -> list[str]:
+        """The lines of the uploads of an entry that may be sent, as far as they are listed."""
+        listed = [each for each in lines_of(self.kept / UPLOADS) if each.rpartition(" ")[0] == name]
+        return list(dict.fromkeys(listed))[: self._most]
+
+    @property
+    def _most(self) -> int:
+        return self.experiment.privacy.uploads or 0

@@ -46,8 +46,9 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 def verdicts(values: Mapping[str, Mapping[int, float]]) -> dict[str, Verdict]:
     """Of each method, by its value on each seed: the best on average, behind it, or level with it.
 
-    A method is compared with the best on the seeds that both have. Where some have seeds enough to
-    be compared, the best is one of them: a single lucky seed is no average.
+    A method is compared with the best on the seeds that both have; one that is ahead on these is
+    not behind, whatever the best has on others. Where some have seeds enough to be compared, the
+    best is one of them: a single lucky seed is no average.
     """
     known = {name: found for name, found in values.items() if found}
     if not known:
@@ -63,7 +64,8 @@ def verdicts(values: Mapping[str, Mapping[int, float]]) -> dict[str, Verdict]:
         if len(shared) < FEWEST:
             said[name] = "too few seeds"
             continue
-        p_values[name] = paired_p([known[best][s] for s in shared], [found[s] for s in shared])
+        ahead, after = [known[best][s] for s in shared], [found[s] for s in shared]
+        p_values[name] = paired_p(ahead, after) if math.fsum(ahead) > math.fsum(after) else 1.0
     for name, p in holm(p_values).items():
         said[name] = "behind" if p < LEVEL else "level"
     return said

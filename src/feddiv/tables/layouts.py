@@ -46,7 +46,8 @@ def wide(table: SummaryTable, measure: str, *, paper: bool = False) -> Grid:
     """A row for each method, a column for each setting, as papers print it."""
     rows = []
     for method in table.methods:
-        cells = [Cell(method)]
+        lines = [line for line in table.lines if line.method == method]
+        cells = [_method(lines[0])]
         for setting in table.settings:
             line = table.line(setting, method)
             if line is None:
@@ -127,11 +128,9 @@ def _told(table: SummaryTable, setting: str, key: str) -> bool:
 def _said(found: Measured, key: str) -> str:
     if found.mean is None:
         return NOTHING
-    if key == "time":
-        return f"{found.mean:.0f} s"
-    factor, digits = (100, 1) if key in ACCURACIES else (1, 3)
+    factor, digits = (100, 1) if key in ACCURACIES else (1, 0) if key == "time" else (1, 3)
     spread = "" if found.std is None else f"±{found.std * factor:.{digits}f}"
-    return f"{found.mean * factor:.{digits}f}{spread}"
+    return f"{found.mean * factor:.{digits}f}{spread}{' s' if key == 'time' else ''}"
 
 
 def _plain(found: Measured) -> str:

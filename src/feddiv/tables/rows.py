@@ -120,7 +120,7 @@ class Row:
     def setting_made_by(self) -> str:
         """The same without method and seed: rows that can be compared have this in common."""
         if self.experiment is not None:
-            return fingerprint(self.experiment, ("method", "seed"), self.corrections)
+            return fingerprint(_all_methods(self.experiment), ("method", "seed"), self.corrections)
         rest = {key: value for key, value in self.options.items() if key not in ("method", "seed")}
         return _raw({key: rest[key] for key in rest if key not in IDLE}, self.setting)
 
@@ -137,6 +137,16 @@ class Row:
         for part in key.split("."):
             value = value.get(part) if isinstance(value, Mapping) else None
         return number(value)
+
+
+def _all_methods(experiment: Experiment) -> Experiment:
+    """The experiment with as much warm-up as fits: a method without any keeps more in its options.
+
+    A preset with fewer rounds has its warm-up shortened for those that would use it alone.
+    """
+    least = min(experiment.warmup.iterations, experiment.budget.most_warmup)
+    warmup = experiment.warmup.model_copy(update={"iterations": least})
+    return experiment.model_copy(update={"warmup": warmup})
 
 
 def _raw(*parts: object) -> str:

@@ -12,6 +12,7 @@ from feddiv.core.errors import UserError
 from feddiv.tables.published import data_file
 from feddiv.tables.sweep_file import Sweep, SweepJob, sweep_of
 
+MOST_SEEDS: Final = 1000  # of a range: more are a slip of the keyboard
 # Samples that clients train on, for what a plan costs; of digits a fifth is the test set.
 SIZES: Final = {"cifar10": 50_000, "cifar100": 50_000, "clothing1m": 1_000_000, "digits": 1_437}
 
@@ -111,13 +112,17 @@ def chosen_seeds(scale: Scale, text: str | None) -> tuple[int, ...]:
             if not 1 <= count <= len(scale.seeds):
                 raise UserError(
                     f"--seeds {text}: {scale.name} has {len(scale.seeds)} seeds, "
-                    f"{scale.seeds[0]} to {scale.seeds[-1]}; others are named by 40,41 or 40-42"
+                    f"{scale.seeds[0]} to {scale.seeds[-1]}; others are named by 40,41 or 40-42, a "
+                    "single one by 40-40"
                 )
             return scale.seeds[:count]
         seeds: list[int] = []
         for part in filter(None, (each.strip() for each in text.split(","))):
             first, dash, last = part.partition("-")
-            seeds += range(int(first), int(last if dash else first) + 1)
+            begin, end = int(first), int(last if dash else first)
+            if not begin <= end < begin + MOST_SEEDS:
+                raise UserError(f"--seeds {text}: {part} is no range of 1 to {MOST_SEEDS:,} seeds")
+            seeds += range(begin, end + 1)
     except ValueError:
         raise UserError(f"--seeds {text}: give a number, a list 30,31 or a range 30-32") from None
     return tuple(dict.fromkeys(seeds))
@@ -127,6 +132,8 @@ def chosen_methods(study: Study, names: Sequence[str] | None) -> dict[str, Any]:
     """Those that are named, of the study's own or others."""
     if names is None:
         return dict(study.methods)
+    if not names:
+        raise UserError("--methods names none; leave it out for all of the table")
     return {name: study.methods.get(name, name) for name in names}
 
 

@@ -92,7 +92,10 @@ def summed_up(rows: Iterable[Row]) -> SummaryTable:
     counts = {len(line.rows) for line in lines}
     if any(len(line.rows) < FEWEST for line in lines) and len(lines) > 1:
         few = " to ".join(dict.fromkeys(str(each) for each in (min(counts), max(counts))))
-        notes.append(f"{few} seeds: with fewer than {FEWEST} no difference can be told from chance")
+        seeds = "seed" if few == "1" else "seeds"
+        notes.append(
+            f"{few} {seeds}: with fewer than {FEWEST} no difference can be told from chance"
+        )
     return SummaryTable(lines, notes)
 
 

@@ -24,6 +24,7 @@ SWEEPS: Final = Path("sweeps")
 ROWS: Final = "rows.jsonl"  # in a sweep's folder
 RUNS: Final = "runs"
 LOOKED: Final = 0.2  # seconds between two looks at who has ended
+ATTEMPTS: Final = 100  # to lock a folder that others may be removing
 TAIL: Final = 1 << 17  # bytes of a journal's end in which its last line is looked for
 
 
@@ -121,20 +122,34 @@ def run_folder(folder: Path, job: SweepJob) -> Path:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Nobody else sweeps in this folder, which is made if it is not there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = error.strerror or error
-        raise UserError(f"--out {folder}: cannot be written ({reason})") from None
-    lock = Lock.of(folder)
-    if lock is None:
-        raise UserError(f"{folder}: another sweep is running in this folder")
+    lock = _lock_of(folder)
     try:
         yield
     finally:
-        lock.release()
         with suppress(OSError):  # nothing was begun: nothing is left
             folder.rmdir()
+        lock.release()
+
+
+def _lock_of(folder: Path) -> Lock:
+    """The lock of the folder that has this name: a sweep that began nothing takes its own away."""
+    reason: object = "others make and remove it all the time"
+    for _ in range(ATTEMPTS):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = Lock.of(folder)
+        except FileNotFoundError as error:
+            reason = error.strerror
+            continue
+        except OSError as error:
+            reason = error.strerror or error
+            break
+        if lock is None:
+            raise UserError(f"{folder}: another sweep is running in this folder")
+        if lock.is_of(folder):
+            return lock
+        lock.release()
+    raise UserError(f"--out {folder}: cannot be written ({reason})")
 
 
 class _Sweeping:
