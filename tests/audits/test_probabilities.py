@@ -40,6 +40,29 @@ def test_every_site_gets_a_mask_a_ranking_and_an_estimate():
     assert len(audits.table) == 1200
 
 
+@pytest.mark.parametrize("classes", [2, 4, 10])
+@pytest.mark.parametrize("apart", [2.0, 3.0, 4.0])
+@pytest.mark.parametrize("shares", [(0.0, 0.02, 0.2, 0.4), (0.03, 0.05, 0.05, 0.08), (0, 0, 0, 0)])
+def test_good_models_are_believed_whatever_the_number_of_classes(classes, apart, shares):
+    """Their scores end at the edge of the histogram, and so few look like a mixture of two."""
+    rng = np.random.default_rng(7)
+    sites = []
+    for share in shares:
+        truth = rng.integers(0, classes, 400)
+        looks = rng.normal(0, 1, (400, classes))
+        looks[np.arange(400), truth] += apart
+        odds = np.exp(apart * (looks - looks.max(axis=1, keepdims=True)))  # by Bayes' rule
+        wrong = rng.random(400) < share
+        given = np.where(wrong, (truth + rng.integers(1, classes, 400)) % classes, truth)
+        sites.append((odds / odds.sum(axis=1, keepdims=True), given, wrong))
+    audits = feddiv.audit(probabilities=[s[0] for s in sites], labels=[s[1] for s in sites])
+    for audit, (_, _, wrong) in zip(audits, sites, strict=True):
+        assert abs(audit.estimate.share - wrong.mean()) < 0.12
+        if wrong.mean() > 0.1:
+            found = (audit.is_label_issue & wrong).sum()
+            assert 2 * found > 0.65 * (audit.is_label_issue.sum() + wrong.sum())  # F1
+
+
 def test_what_leaves_a_site_is_added_up_so_that_how_samples_are_dealt_does_not_matter():
     """The filter is learnt from sums: one site with everything learns the same histogram."""
     pairs = [(as_logits(p), y) for p, y, _ in SITES[1:]]
