@@ -63,6 +63,14 @@ def test_good_models_are_believed_whatever_the_number_of_classes(classes, apart,
             assert 2 * found > 0.65 * (audit.is_label_issue.sum() + wrong.sum())  # F1
 
 
+def test_predictions_that_say_nothing_find_nothing_and_say_so():
+    given = np.arange(50) % 4
+    [audit] = feddiv.audit(probabilities=[np.full((50, 4), 0.25)], labels=[given])
+    assert audit.estimate is None  # and not 0 %
+    assert "equally likely" in audit.missing[0]
+    assert audit.columns()["is_label_issue"] == [None] * 50
+
+
 def test_what_leaves_a_site_is_added_up_so_that_how_samples_are_dealt_does_not_matter():
     """The filter is learnt from sums: one site with everything learns the same histogram."""
     pairs = [(as_logits(p), y) for p, y, _ in SITES[1:]]

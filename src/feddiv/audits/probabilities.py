@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from feddiv.audits.probability_file import (
 from feddiv.audits.shared_filter import as_logits, shared_opinions
 from feddiv.core.arrays import Array, Labels
 from feddiv.core.errors import UserError
+
+BLIND: Final = (
+    "Nothing says which labels are wrong: by these predictions all labels are equally likely."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +68,14 @@ def audits_of_predictions(sites: Sequence[Predictions]) -> LabelAudits:
     opinions = shared_opinions([(as_logits(each.probabilities), each.labels) for each in sites])
     return LabelAudits(
         tuple(
-            LabelAudit(each.site, each.classes, each.labels, opinion, _names(each))
+            LabelAudit(
+                each.site,
+                each.classes,
+                each.labels,
+                opinion,
+                _names(each),
+                missing=(BLIND,) if opinion.p_clean is None and len(each.labels) else (),
+            )
             for each, opinion in zip(sites, opinions, strict=True)
         )
     )
