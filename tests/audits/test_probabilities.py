@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import feddiv
+from feddiv.audits.folder import read_audit, write_audit
 from feddiv.audits.probabilities import audits_of_predictions, read_predictions
 from feddiv.audits.shared_filter import as_logits, judged, learnt_together
 from feddiv.core.errors import UserError
@@ -69,6 +70,29 @@ def test_predictions_that_say_nothing_find_nothing_and_say_so():
     assert audit.estimate is None  # and not 0 %
     assert "equally likely" in audit.missing[0]
     assert audit.columns()["is_label_issue"] == [None] * 50
+
+
+def test_what_was_written_is_read_with_all_classes_and_the_interval(tmp_path):
+    """Also where the list has one class alone: an expert may know better."""
+    [audit] = feddiv.audit(probabilities=[SITES[0][0]], labels=[SITES[0][1]], classes="abcde")
+    some = np.flatnonzero((audit.given == 1) & (audit.opinion.predicted == 1))[:9]
+    [one] = feddiv.audit(
+        probabilities=[SITES[0][0][some]], labels=[SITES[0][1][some]], classes="abcde"
+    )
+    write_audit(tmp_path, one, page=False)
+    again, estimate = read_audit(tmp_path)
+    assert again.classes == tuple("abcde")
+    assert set(again.columns()["given_label"] + again.columns()["predicted_label"]) == {"b"}
+    assert estimate == one.estimate
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "labels"),
+    [([[0.5, 0.5], [1.0]], [0, 1]), ([[0.5, 0.5], [1, 0]], [0, [1, 2]]), ("ab", [0, 1])],
+)
+def test_lists_that_are_no_arrays_are_refused_in_one_line(probabilities, labels):
+    with pytest.raises(UserError, match=r"^site 0: (probabilities|labels) are"):
+        feddiv.audit(probabilities=[probabilities], labels=[labels])
 
 
 def test_what_leaves_a_site_is_added_up_so_that_how_samples_are_dealt_does_not_matter():

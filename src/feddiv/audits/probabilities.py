@@ -5,12 +5,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from feddiv.audits.label_audit import LabelAudit, LabelAudits
 from feddiv.audits.probability_file import (
     LABEL,
     ProbabilityFile,
+    as_array,
     checked_probabilities,
     numbered_labels,
 )
@@ -51,7 +50,7 @@ class Predictions:
                 f"{site}: {count} columns of probabilities for {len(set(names))} different "
                 "classes; there have to be as many, 2 at least"
             )
-        numbers = numbered_labels(site, np.asarray(labels), names, len(values))
+        numbers = numbered_labels(site, as_array(labels), names, len(values))
         if samples and len(samples) != len(values):
             raise UserError(f"{site}: {len(samples)} names for {len(values)} samples")
         return cls(site, names, values, numbers, tuple(map(str, samples)))
