@@ -6,6 +6,7 @@ import torch
 
 import feddiv
 from feddiv.audits.folder import read_audit, write_audit
+from feddiv.audits.page import labels_page
 from feddiv.audits.probabilities import audits_of_predictions, read_predictions
 from feddiv.audits.shared_filter import as_logits, judged, learnt_together
 from feddiv.core.errors import UserError
@@ -93,6 +94,11 @@ def test_what_was_written_is_read_with_all_classes_and_the_interval(tmp_path):
 def test_lists_that_are_no_arrays_are_refused_in_one_line(probabilities, labels):
     with pytest.raises(UserError, match=r"^site 0: (probabilities|labels) are"):
         feddiv.audit(probabilities=[probabilities], labels=[labels])
+
+
+def test_a_page_leaves_no_room_for_samples_that_are_not_here():
+    [audit] = feddiv.audit(probabilities=[SITES[1][0]], labels=[SITES[1][1]])
+    assert 'class="look"' not in labels_page(audit)
 
 
 def test_what_leaves_a_site_is_added_up_so_that_how_samples_are_dealt_does_not_matter():
