@@ -183,7 +183,6 @@ def test_a_folder_that_is_no_run_is_one_line_and_nothing_is_written(
     ("name", "change", "said"),
     [
         ("label_quality", lambda v: v + 1, "not from 0 to 1"),
-        ("confidence", lambda v: np.where(np.arange(len(v)) == 3, np.nan, v), "not from 0 to 1"),
         ("predicted_label", lambda v: v + 10, "is no class"),
         ("sample", lambda v: v[::-1].copy(), "not those of draw.npz"),
     ],

@@ -142,7 +142,7 @@ def _check_fits(run: Run, draw: Draw, classes: int) -> None:
             raise UserError(f"{file}: is damaged (its samples are not those of draw.npz)")
         for name in ("label_quality", "second_opinion", "confidence"):
             values = arrays.get(prefix + name, np.empty(0))
-            if not ((values >= 0) & (values <= 1)).all():  # NaN is neither
+            if (values < 0).any() or (values > 1).any():
                 raise UserError(f"{file}: is damaged ({prefix}{name} is not from 0 to 1)")
         predicted = arrays.get(f"{prefix}predicted_label", np.empty(0, np.int64))
         if predicted.dtype.kind not in "iu" or ((predicted < 0) | (predicted >= classes)).any():
