@@ -5,6 +5,8 @@ import pytest
 import torch
 
 import feddiv
+from feddiv.audits.folder import read_audit, write_audit
+from feddiv.audits.page import labels_page
 from feddiv.audits.probabilities import audits_of_predictions, read_predictions
 from feddiv.audits.shared_filter import as_logits, judged, learnt_together
 from feddiv.core.errors import UserError
@@ -38,6 +40,65 @@ def test_every_site_gets_a_mask_a_ranking_and_an_estimate():
     assert audits[0].is_label_issue.sum() <= 4  # of a clean site's 400 labels
     assert wrong[audits[2].ranking[:50]].all()
     assert len(audits.table) == 1200
+
+
+@pytest.mark.parametrize("classes", [2, 4, 10])
+@pytest.mark.parametrize("apart", [2.0, 3.0, 4.0])
+@pytest.mark.parametrize("shares", [(0.0, 0.02, 0.2, 0.4), (0.03, 0.05, 0.05, 0.08), (0, 0, 0, 0)])
+def test_good_models_are_believed_whatever_the_number_of_classes(classes, apart, shares):
+    """Their scores end at the edge of the histogram, and so few look like a mixture of two."""
+    rng = np.random.default_rng(7)
+    sites = []
+    for share in shares:
+        truth = rng.integers(0, classes, 400)
+        looks = rng.normal(0, 1, (400, classes))
+        looks[np.arange(400), truth] += apart
+        odds = np.exp(apart * (looks - looks.max(axis=1, keepdims=True)))  # by Bayes' rule
+        wrong = rng.random(400) < share
+        given = np.where(wrong, (truth + rng.integers(1, classes, 400)) % classes, truth)
+        sites.append((odds / odds.sum(axis=1, keepdims=True), given, wrong))
+    audits = feddiv.audit(probabilities=[s[0] for s in sites], labels=[s[1] for s in sites])
+    for audit, (_, _, wrong) in zip(audits, sites, strict=True):
+        assert abs(audit.estimate.share - wrong.mean()) < 0.12
+        if wrong.mean() > 0.1:
+            found = (audit.is_label_issue & wrong).sum()
+            assert 2 * found > 0.65 * (audit.is_label_issue.sum() + wrong.sum())  # F1
+
+
+def test_predictions_that_say_nothing_find_nothing_and_say_so():
+    given = np.arange(50) % 4
+    [audit] = feddiv.audit(probabilities=[np.full((50, 4), 0.25)], labels=[given])
+    assert audit.estimate is None  # and not 0 %
+    assert "equally likely" in audit.missing[0]
+    assert audit.columns()["is_label_issue"] == [None] * 50
+
+
+def test_what_was_written_is_read_with_all_classes_and_the_interval(tmp_path):
+    """Also where the list has one class alone: an expert may know better."""
+    [audit] = feddiv.audit(probabilities=[SITES[0][0]], labels=[SITES[0][1]], classes="abcde")
+    some = np.flatnonzero((audit.given == 1) & (audit.opinion.predicted == 1))[:9]
+    [one] = feddiv.audit(
+        probabilities=[SITES[0][0][some]], labels=[SITES[0][1][some]], classes="abcde"
+    )
+    write_audit(tmp_path, one, page=False)
+    again, estimate = read_audit(tmp_path)
+    assert again.classes == tuple("abcde")
+    assert set(again.columns()["given_label"] + again.columns()["predicted_label"]) == {"b"}
+    assert estimate == one.estimate
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "labels"),
+    [([[0.5, 0.5], [1.0]], [0, 1]), ([[0.5, 0.5], [1, 0]], [0, [1, 2]]), ("ab", [0, 1])],
+)
+def test_lists_that_are_no_arrays_are_refused_in_one_line(probabilities, labels):
+    with pytest.raises(UserError, match=r"^site 0: (probabilities|labels) are"):
+        feddiv.audit(probabilities=[probabilities], labels=[labels])
+
+
+def test_a_page_leaves_no_room_for_samples_that_are_not_here():
+    [audit] = feddiv.audit(probabilities=[SITES[1][0]], labels=[SITES[1][1]])
+    assert 'class="look"' not in labels_page(audit)
 
 
 def test_what_leaves_a_site_is_added_up_so_that_how_samples_are_dealt_does_not_matter():

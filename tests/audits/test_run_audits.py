@@ -84,7 +84,7 @@ def test_reading_a_finished_run_again_leaves_what_somebody_noted_in_a_list(finis
 
 
 def test_samples_that_were_not_in_the_run_are_judged_by_its_model_and_filter(
-    finished, tmp_path, capsys
+    finished, tmp_path, capsys, monkeypatch
 ):
     digits = load_digits()
     rng = np.random.default_rng(0)
@@ -104,6 +104,11 @@ def test_samples_that_were_not_in_the_run_are_judged_by_its_model_and_filter(
     assert len(rows) == 300
     assert abs(len(issues) - len(wrong)) <= 15
     assert len(issues & set(wrong)) >= 0.85 * len(wrong)
+    # Data that are where one stands have a name, too.
+    monkeypatch.chdir(tmp_path / "mine" / "0")
+    assert cli("audit", finished.folder, "--data", "..", "--out", tmp_path / "o" / "here") == 0
+    assert [each.name for each in (tmp_path / "o").iterdir()] == ["here"]
+    assert rows_of(tmp_path / "o" / "here" / "mine" / "labels.csv") == rows
     # The same model without the run's filter: these samples find one by themselves.
     (alone,) = feddiv.audit(model=finished.folder, data=tmp_path / "mine")
     assert abs(alone.estimate.share - len(wrong) / 300) < 0.06

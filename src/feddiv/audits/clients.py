@@ -16,9 +16,9 @@ from feddiv.runs.summary import HELD_OUT
 
 Columns = Mapping[str, npt.NDArray[Any]]
 NO_OPINION = (
-    "{method} has no opinion of single labels, so nothing says which of them are wrong: the list "
-    "has only what its model predicts. A method with a filter has one, such as feddiv; "
-    "`feddiv audit --model` asks a filter alone."
+    "{method} has no opinion of single labels, or none yet, so nothing says which of them are "
+    "wrong: the list has only what its model predicts. A method with a filter has one after its "
+    "warm-up, such as feddiv; `feddiv audit --model` asks a filter alone."
 )
 
 

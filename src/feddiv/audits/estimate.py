@@ -4,7 +4,8 @@ A method may have two opinions of a label: the p(clean) that it decides by, and 
 was found in another way (`methods/feddiv/second_opinion.py`). Where the model is weak they err in
 different directions, and their mean is better than either. Where the first leaves little in doubt
 it is right, while the second may still find excuses for wrong labels. So the quality of a label is
-a mean of both, in which the first counts the more the less ambiguous it is. Then the expected
+a mean of both, in which the first counts the more the less ambiguous it is; the second alone counts
+where the filter saw no noise at all, as few wrong labels among many sure ones look. The expected
 number of wrong labels is the sum of 1 - quality, the issues are that many labels, the worst ones,
 and the precision to expect of the k worst is the mean of their 1 - quality.
 
@@ -51,7 +52,12 @@ class Estimate:
 
 
 def mixed(first: Array, second: Array) -> Array:
-    """The mean of two p(clean) [n]; ambiguity is 0 where the first knows, 1 where it does not."""
+    """The mean of two p(clean) [n]; ambiguity is 0 where the first knows, 1 where it does not.
+
+    A first opinion that believes every label found no two kinds of them: it has nothing to say.
+    """
+    if (first == 1).all():
+        return second
     ambiguity = 4 * float((first * (1 - first)).mean()) if len(first) else 0.0
     weight = SHARED + EARNED * float(np.exp(-ambiguity / AMBIGUOUS))
     return np.asarray(weight * first + (1 - weight) * second)

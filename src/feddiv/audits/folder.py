@@ -17,23 +17,23 @@ FACTS: Final = "audit.json"
 def write_audit(folder: Path, audit: LabelAudit, *, page: bool = True) -> None:
     """Write labels.csv and, if wanted, labels.html; each takes an older one's place.
 
-    Where the data are the site's own, `audit.json` says where, for whoever looks at them again.
+    `audit.json` has what the list does not say, for whoever looks at it again: all classes, the
+    estimate with its interval, and where the data are, if they are the site's own.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / LABELS, csv_text(audit))
-    if audit.data is not None:
-        write_json(folder / FACTS, _facts(audit, audit.data))
+    write_json(folder / FACTS, _facts(audit))
     if page:
         write_text(folder / PAGE, labels_page(audit))
 
 
-def _facts(audit: LabelAudit, data: Path) -> dict[str, Any]:
+def _facts(audit: LabelAudit) -> dict[str, Any]:
     estimate = audit.estimate
     shares = None if estimate is None else [estimate.share, estimate.low, estimate.high]
     return {
         "site": audit.site,
         "classes": list(audit.classes),
-        "data": str(data.absolute()),
+        "data": None if audit.data is None else str(audit.data.absolute()),
         "encoded": audit.samples is not None and audit.samples.dataset.encoder is not None,
         "wrong_share": shares,
     }
@@ -58,7 +58,7 @@ def read_audit(folder: Path) -> tuple[LabelAudit, Estimate | None]:
         try:
             facts = read_json(file, SMALL)
             site, classes = str(facts["site"]), tuple(map(str, facts["classes"]))
-            data = Path(str(facts["data"]))
+            data = None if facts["data"] is None else Path(str(facts["data"]))
             if facts["wrong_share"] is not None:
                 share, low, high = map(_share, facts["wrong_share"])
                 estimate = None if share is None else Estimate(share, low, high)

@@ -30,7 +30,7 @@ def judged_by_run(
         missing = () if opinion.p_clean is not None else (NO_FILTER,)
         method = model.card.method["name"]
         sites.append(
-            client_audit(dataset, draw, 0, opinion, method, missing, site=path.name, data=path)
+            client_audit(dataset, draw, 0, opinion, method, missing, site=_site(path), data=path)
         )
     return LabelAudits(tuple(sites))
 
@@ -46,12 +46,17 @@ def judged_together(
         for dataset, draw in zip(sets, draws, strict=True)
     ]
     audits = (
-        client_audit(dataset, draw, 0, opinion, "a filter", site=path.name, data=path)
+        client_audit(dataset, draw, 0, opinion, "a filter", site=_site(path), data=path)
         for dataset, draw, path, opinion in zip(
             sets, draws, paths, shared_opinions(pairs), strict=True
         )
     )
     return LabelAudits(tuple(audits))
+
+
+def _site(path: Path) -> str:
+    """What to call the site whose data are there, also where the path is `.` or `..`."""
+    return path.resolve().name or "site"
 
 
 def samples_for(

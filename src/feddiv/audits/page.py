@@ -89,9 +89,10 @@ def _figure(audit: LabelAudit, row: int) -> Html:
     predicted = audit.classes[audit.opinion.predicted[row]]
     confidence = audit.opinion.confidence
     sure = "" if confidence is None else f", confidence {percent(float(confidence[row]))}"
+    look = audit.view(row)
     return tag(
         "figure",
-        tag("div", audit.view(row), class_="look"),
+        tag("div", look, class_="look") if look else None,  # nobody has the sample here
         tag(
             "figcaption",
             tag("span", given, class_="given"),

@@ -3,20 +3,23 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, Final
 
 from feddiv.audits.label_audit import LabelAudit, LabelAudits
 from feddiv.audits.probability_file import (
     LABEL,
     ProbabilityFile,
+    as_array,
     checked_probabilities,
     numbered_labels,
 )
 from feddiv.audits.shared_filter import as_logits, shared_opinions
 from feddiv.core.arrays import Array, Labels
 from feddiv.core.errors import UserError
+
+BLIND: Final = (
+    "Nothing says which labels are wrong: by these predictions all labels are equally likely."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +50,7 @@ class Predictions:
                 f"{site}: {count} columns of probabilities for {len(set(names))} different "
                 "classes; there have to be as many, 2 at least"
             )
-        numbers = numbered_labels(site, np.asarray(labels), names, len(values))
+        numbers = numbered_labels(site, as_array(labels), names, len(values))
         if samples and len(samples) != len(values):
             raise UserError(f"{site}: {len(samples)} names for {len(values)} samples")
         return cls(site, names, values, numbers, tuple(map(str, samples)))
@@ -64,7 +67,14 @@ def audits_of_predictions(sites: Sequence[Predictions]) -> LabelAudits:
     opinions = shared_opinions([(as_logits(each.probabilities), each.labels) for each in sites])
     return LabelAudits(
         tuple(
-            LabelAudit(each.site, each.classes, each.labels, opinion, _names(each))
+            LabelAudit(
+                each.site,
+                each.classes,
+                each.labels,
+                opinion,
+                _names(each),
+                missing=(BLIND,) if opinion.p_clean is None and len(each.labels) else (),
+            )
             for each, opinion in zip(sites, opinions, strict=True)
         )
     )

@@ -145,7 +145,7 @@ class ProbabilityFile:
 
 def checked_probabilities(where: str, given: object) -> Array:
     """Found to be probabilities [n, C]."""
-    values: npt.NDArray[Any] = np.asarray(given)
+    values = as_array(given)
     if values.ndim != 2 or values.dtype.kind not in "fiu":
         raise UserError(
             f"{where}: probabilities are {described(values)}; one row for each sample and one "
@@ -161,6 +161,14 @@ def checked_probabilities(where: str, given: object) -> Array:
             f"{sums[row]:.4g}"
         )
     return values
+
+
+def as_array(given: object) -> npt.NDArray[Any]:
+    """What was given in Python; lists of different lengths are an array of objects."""
+    try:
+        return np.asarray(given)
+    except ValueError:
+        return np.empty(0, dtype=object)
 
 
 def numbered_labels(

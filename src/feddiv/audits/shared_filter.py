@@ -11,10 +11,12 @@ import numpy as np
 
 from feddiv.core.arrays import Array, Labels
 from feddiv.methods.contract import Assessment, Payload
+from feddiv.methods.feddiv.feddiv_options import AUDIT_DEVIATION
 from feddiv.methods.feddiv.filter import FilterOptions, NoiseFilter
 from feddiv.methods.feddiv.filter_client import ClientFilter, FilterMemory
 from feddiv.methods.feddiv.filter_server import Ledger
 
+OPTIONS = FilterOptions(least_deviation=AUDIT_DEVIATION)  # those of the variant `audit`
 SMALLEST = 1e-12  # probability: a model that says never has not seen everything
 
 
@@ -28,26 +30,26 @@ def shared_opinions(sites: Sequence[tuple[Array, Labels]]) -> list[Assessment]:
 
 def learnt_together(sites: Sequence[tuple[Array, Labels]]) -> Payload:
     """The filter: six numbers, the mean prediction and a temperature."""
-    options, classes = FilterOptions(), sites[0][0].shape[1]
+    classes = sites[0][0].shape[1]
     ledger, received = Ledger.empty(len(sites), classes), Payload()
     memories = [FilterMemory() for _ in sites]
     for asked in (("softmax", "likelihood"), ("histogram",)):
         for site, (logits, labels) in enumerate(sites):
             if not len(labels):
                 continue
-            client = ClientFilter(options, classes, memories[site], received)
+            client = ClientFilter(OPTIONS, classes, memories[site], received)
             if "histogram" in asked:
                 client.keep(client.scores(logits, labels))
             ledger.add(site, len(labels), client.upload(asked, logits=logits, labels=labels))
             memories[site] = client.memory
         received = {"bias": ledger.bias, "temperature": np.array(ledger.temperature)}
-    mixture = ledger.fitted(NoiseFilter(options, classes)).mixture
+    mixture = ledger.fitted(NoiseFilter(OPTIONS, classes)).mixture
     return received if mixture is None else {**received, "mixture": mixture.packed()}
 
 
 def judged(logits: Array, labels: Labels, received: Payload) -> Assessment:
     """One site's opinion of its labels, by a filter that it received."""
-    client = ClientFilter(FilterOptions(), logits.shape[1], FilterMemory(), received)
+    client = ClientFilter(OPTIONS, logits.shape[1], FilterMemory(), received)
     return client.opinion(logits, labels)
 
 

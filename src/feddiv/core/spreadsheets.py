@@ -8,6 +8,8 @@ NUMBER: Final = re.compile(r"[+-]?[0-9]+(?:[.][0-9]*)?(?:[eE][+-]?[0-9]+)?")
 # at ; or a tab too.
 FORMULA: Final = re.compile(r"(?:^|(?<=[;\t\r\n]))(?=[=+\-@\t\r\uff1d\uff0b\uff0d\uff20])")
 
+GUARDED: Final = re.compile(FORMULA.pattern.replace("(?=", "'(?="))
+
 
 def cell(text: str) -> str:
     """A name as a cell of a CSV file: with an apostrophe before what would be a formula.
@@ -18,3 +20,12 @@ def cell(text: str) -> str:
     ("'=1+2", "'-scan.png", '-1.5', 'cat')
     """
     return text if NUMBER.fullmatch(text) else FORMULA.sub("'", text)
+
+
+def behind_cell(text: str) -> str:
+    """The name that a cell was made of; the cell itself where the apostrophe was the name's own.
+
+    >>> behind_cell("'=1+2"), behind_cell("'cat'"), behind_cell("cat")
+    ('=1+2', "'cat'", 'cat')
+    """
+    return GUARDED.sub("", text)

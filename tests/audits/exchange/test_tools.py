@@ -14,8 +14,11 @@ import pytest
 from PIL import Image
 
 from feddiv.audits.exchange.site_files import export, import_file, site_audits
+from feddiv.audits.folder import write_audit
+from feddiv.audits.label_audit import LabelAudit
 from feddiv.core.errors import UserError
 from feddiv.data.corrections import Review, append, read
+from feddiv.methods.contract import Assessment
 
 from .sites import CLASSES, NAMES, write_site
 
@@ -64,6 +67,20 @@ def test_label_studio_gets_tasks_with_predictions_and_scores(site):
     assert view.find("Image").attrib == {"name": result["to_name"], "value": "$image"}
     assert (choices.get("name"), choices.get("toName")) == ("label", "sample")
     assert [each.get("value") for each in choices] == [*CLASSES, "can't tell"]
+
+
+def test_an_image_whose_name_would_be_a_formula_is_found(tmp_path):
+    photo = tmp_path / "photos" / "=1" / "a.png"
+    photo.parent.mkdir(parents=True)
+    Image.fromarray(np.zeros((4, 4, 3), np.uint8)).save(photo)
+    opinion = Assessment(np.array([1]), np.array([0.1]))
+    audit = LabelAudit(
+        "north", ("=1", "b"), np.array([0]), opinion, lambda _: "=1/a.png", data=photo.parents[1]
+    )
+    write_audit(tmp_path / "site", audit, page=False)
+    _, [file, _] = exported(tmp_path / "site", "label-studio", 1)
+    [task] = json.loads(file.read_text())
+    assert task["data"]["image"].startswith("data:image/png;base64,")
 
 
 def test_label_studio_can_be_told_where_files_are(site):
@@ -298,6 +315,11 @@ def test_a_table_of_paths_alone_is_matched_by_their_ends(site, tmp_path):
         (b"[1, 2]", "is no export of Label Studio"),
         (b'[{"data": {"image": "x"}}]', "task 0: its data have no sample"),
         (b"{", "is no JSON"),
+        (
+            b'[{"data": {"sample": "cat/one.png"}, "annotations": [{"result": [{"from_name": '
+            b'"label", "value": {"choices": ["cow"]}}], "updated_at": "0001-01-01T00:00+14:00"}]}]',
+            "label 'cow': is no class",
+        ),
         (b"PK\x03\x04broken", "is no ZIP archive that can be read"),
     ],
 )

@@ -1,6 +1,7 @@
 """Two reviewers' files become one, with a κ that can be worked out by hand."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 from sklearn.metrics import cohen_kappa_score
@@ -153,3 +154,15 @@ def test_a_settlement_that_is_undone_takes_nothing_else_back():
     assert agreements([*rows, carol]) == agreements([*rows, carol, undone]) == [before]
     redone = decided("a.png", "redo", second=8)
     assert agreements([*rows, redone]) == [before]
+
+
+def test_a_time_in_whole_seconds_comes_before_the_fractions_after_it(tmp_path):
+    """By hand people write no microseconds."""
+    first = decided("a.png", "correct", "dog", "ann", 1)
+    first = replace(first, time="2026-01-02T03:00:01Z")
+    later = replace(decided("a.png", "confirm", reviewer="ann"), time="2026-01-02T03:00:01.5Z")
+    append(tmp_path / "one.csv", [later])
+    append(tmp_path / "other.csv", [first])
+    found = merge_files([tmp_path / "one.csv", tmp_path / "other.csv"], tmp_path / "all.csv")
+    assert found.decisions == (first, later)
+    assert Review.of(found.decisions).labels == {"a.png": "cat"}

@@ -12,6 +12,7 @@ import numpy as np
 from feddiv.audits.label_audit import LabelAudit
 from feddiv.audits.sample_views import image_file, pixels_of, words_of
 from feddiv.core.given_files import read_given
+from feddiv.core.spreadsheets import behind_cell
 from feddiv.data.corrections import DecisionKind
 
 SIDE: Final = 1024  # pixels of an image that is taken along
@@ -81,14 +82,16 @@ def picture(audit: LabelAudit, item: Item) -> tuple[bytes, str] | None:
     if audit.data is None or not audit.data.is_dir():
         return None
     home = audit.data.resolve()
-    file = (home / item.sample).resolve()
-    kind = KINDS.get(file.suffix.lower())
-    if kind is None or not file.is_relative_to(home):
-        return None
-    try:
-        return read_given(file, LARGEST), kind
-    except OSError:
-        return None
+    for name in dict.fromkeys((item.sample, behind_cell(item.sample))):  # a list has cells
+        file = (home / name).resolve()
+        kind = KINDS.get(file.suffix.lower())
+        if kind is None or not file.is_relative_to(home):
+            return None
+        try:
+            return read_given(file, LARGEST), kind
+        except OSError:
+            continue
+    return None
 
 
 def words(audit: LabelAudit, item: Item) -> str | None:
@@ -109,7 +112,7 @@ def in_utc(time: object) -> str | None:
         return None
     try:
         found = datetime.fromisoformat(time)
-    except ValueError:
+        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):  # before the calendar begins, in UTC
         return None
-    found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     return found.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -14,7 +14,7 @@ from feddiv.core.errors import UserError
 from feddiv.core.files import write_bytes
 from feddiv.core.given_files import check_writable
 from feddiv.core.spreadsheets import cell
-from feddiv.data.corrections.decision import Decision, DecisionKind
+from feddiv.data.corrections.decision import Decision, DecisionKind, in_full
 from feddiv.data.corrections.file import HEADER, DecisionFile, in_turn, read, text_of
 from feddiv.data.corrections.review import Review
 
@@ -41,7 +41,7 @@ def merged(files: Sequence[Sequence[Decision]]) -> list[Decision]:
 
     The result carries every reviewer's rows: `Review.of` it has their conflicts.
     """
-    rows = heapq.merge(*files, key=lambda decision: decision.time)
+    rows = heapq.merge(*files, key=lambda decision: in_full(decision.time))
     return list(dict.fromkeys(rows))
 
 

@@ -16,7 +16,7 @@ from feddiv.learning.score import ScoreName, minmax, score_range
 from feddiv.methods.feddiv.second_opinion import with_second_opinion
 
 BINS = 64
-SAMPLE_FLOOR, BIN_FLOOR = 1e-6, 1e-4  # of the squared range
+SAMPLE_FLOOR = 1e-6  # of the squared range
 SAMPLE_TOLERANCE, BIN_TOLERANCE = 1e-3, 1e-6
 WRITTEN_ONCE = {"centre": "mean", "trim": 0.3}
 OWN_WEIGHT_FLOOR, WEIGHT_FLOOR = 0.02, 1e-3
@@ -43,6 +43,9 @@ class FilterOptions(Options):
     monotone: bool = True  # a higher score never makes a label more trusted
     variance_weights: Literal["linear", "squared"] = "linear"  # of clients, with aggregate=mean
     em_steps: int = Field(0, ge=0, le=10_000)  # 0: until it converges
+    # Least deviation of a component that is fitted to a histogram, as a share of its range. Scores
+    # of a strong model pile up at the ends, where a narrow component would see nothing else.
+    least_deviation: float = Field(0.01, gt=0, le=1)
     drop_below: float = Field(0.5, gt=0, lt=1)  # labels with a smaller p(clean) do not train
     # A client of which at most this share is dropped counts as clean and trains on everything.
     clean_client_below: float = Field(0.1, ge=0, le=1)
@@ -213,7 +216,7 @@ class NoiseFilter:
             np.asarray(low + width * (np.arange(BINS) + 0.5), np.float64),
             first_start(low, high),
             counts=counts,
-            variance_floor=BIN_FLOOR * (high - low) ** 2,
+            variance_floor=(self.options.least_deviation * (high - low)) ** 2,
             weight_floor=OWN_WEIGHT_FLOOR,
             tolerance=BIN_TOLERANCE,
             steps=self.options.em_steps,

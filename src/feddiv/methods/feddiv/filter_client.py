@@ -76,10 +76,15 @@ class ClientFilter:
         return label_scores(sharper, labels, self.options.score)
 
     def opinion(self, logits: Array, labels: Labels, truth: Labels | None = None) -> Assessment:
-        """What the filter and the calibrated model say of labels [n] under logits [n, C]."""
+        """What the filter and the calibrated model say of labels [n] under logits [n, C].
+
+        Before there is a filter training believes every label; but nobody has judged them.
+        """
         scores, sharpened = self.scores(logits, labels), self.sharpened(logits, labels)
         p_clean = self.p_clean(scores, labels, truth, sharpened)
         opinion = Assessment.of(logits / self.temperature, p_clean, scores)
+        if not self.learnt and self.options.scope == "federated":  # then no client has one
+            return replace(opinion, p_clean=None)
         if sharpened is None or not self.learnt:
             return opinion
         return replace(opinion, second_opinion=p_right(sharpened, self.classes))

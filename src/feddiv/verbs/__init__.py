@@ -1,0 +1,1 @@
+"""What one does with feddiv in Python; the verbs of the command line. `feddiv` has them all."""
