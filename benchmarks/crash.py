@@ -33,7 +33,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from crash_contract import Fingerprint, Job, Target
+from crash_contract import FILES, Fingerprint, Job, Target
 from crash_targets import TARGETS
 from forks import forked
 from small_disks import AMPLE, can_mount, disk, resize
@@ -151,8 +151,23 @@ class Trials:
         if found != self.reference:
             names = {*found, *self.reference}
             other = sorted(n for n in names if found.get(n) != self.reference.get(n))
-            raise Failure(f"ended with another {', '.join(other)}")
+            raise Failure(f"ended with another {', '.join(other)}{self._files(found)}")
         return crashes
+
+    def _files(self, found: Fingerprint) -> str:
+        """Which files are too many (+) or missing (-), where a fingerprint lists any."""
+        now, then = (
+            {
+                (name, file)
+                for name in listed
+                if name.endswith(FILES)
+                for file in listed[name].split()
+            }
+            for listed in (found, self.reference)
+        )
+        changed = [f"+{file}" for _, file in sorted(now - then)]
+        changed += [f"-{file}" for _, file in sorted(then - now)]
+        return f" ({' '.join(changed)})" if changed else ""
 
     def finish(self, child: Child) -> None:
         """Wait for it; it has to end well."""

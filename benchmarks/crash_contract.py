@@ -9,6 +9,7 @@ from random import Random
 from forks import Job
 
 Fingerprint = dict[str, str]
+FILES = " files"  # how the name of a list of files ends
 
 
 class Target(ABC):

@@ -11,7 +11,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from crash_contract import Fingerprint, Job, Target
+from crash_contract import FILES, Fingerprint, Job, Target
 
 import feddiv
 from feddiv.core.archives import read_npz
@@ -62,7 +62,7 @@ class RunTarget(Target):
         found: Fingerprint = {}
         for run in (folder, *sorted((folder / "against").glob("*"))):
             name = str(run.relative_to(folder))
-            found[f"{name} files"] = " ".join(sorted(_names(run)))
+            found[name + FILES] = " ".join(sorted(_names(run)))
             for file in ("model.safetensors", "best.safetensors", "draw.npz"):
                 found[f"{name} {file}"] = hashlib.sha256((run / file).read_bytes()).hexdigest()
             for file in JOURNALS:

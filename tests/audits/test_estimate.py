@@ -44,9 +44,11 @@ def test_the_gap_of_two_opinions_is_the_doubt():
     sure, apart = judged(0.9, 0.9), judged(0.8, 1.0)  # both of them are ambiguous
     assert sure.estimate.share == pytest.approx(0.1)
     assert apart.estimate.share == pytest.approx(0.1, abs=1e-5)
-    # Chance: sqrt(0.9 * 0.1 / 400) = 0.015; at least 0.005; half the gap: 0.1.
-    assert sure.estimate.high == pytest.approx(0.1 + 1.96 * np.hypot(0.015, 0.005))
-    wide = 1.96 * np.sqrt(0.015**2 + 0.005**2 + 0.1**2)
+    # Chance: sqrt(0.9 * 0.1 / 400) = 0.015; at least 0.005; both off together: 0.14 * 0.1 * 0.9;
+    # half the gap: 0.1.
+    known = 0.015**2 + 0.005**2 + 0.0126**2
+    assert sure.estimate.high == pytest.approx(0.1 + 1.96 * np.sqrt(known))
+    wide = 1.96 * np.sqrt(known + 0.1**2)
     assert apart.estimate.high == pytest.approx(0.1 + wide, abs=1e-4)
     assert apart.estimate.low == 0.0
 

@@ -24,9 +24,11 @@ def test_the_summary_in_words():
     quality = np.where(np.arange(count) < 300, 0.01, 0.999)
     opinion = Assessment(np.zeros(count, np.int64), quality, second_opinion=quality.copy())
     audit = LabelAudit("north", ("a", "b"), np.ones(count, np.int64), opinion)
-    # 297 + 0.7 = 297.7; 1.96 * sqrt((300 * .0099 + 700 * .000999) / 1000^2 + .005^2) = 0.0104
+    # 297 + 0.7 = 297.7; chance and what no share is known better than: (300 * .0099 + 700 *
+    # .000999) / 1000^2 + .005^2 = .0000287; both opinions off together: .14 * .298 * .702 = .0293;
+    # 1.96 * sqrt(.0000287 + .0293^2) = .058
     assert verdict(audit) == [
-        "About 30 % (29 to 31) of these 1,000 labels look wrong.",
+        "About 30 % (24 to 36) of these 1,000 labels look wrong.",
         "The first 298 of the list are almost surely wrong.",
     ]
 

@@ -156,6 +156,7 @@ def test_files_of_probabilities(tmp_path):
         ({"probabilities": np.eye(2), "labels": [0]}, "2 numbers or names"),
         ({"probabilities": np.eye(2)[0], "labels": [0, 1]}, "one row for each sample"),
         ({"probabilities": np.full((2, 2), 0.6), "labels": [0, 1]}, "sum to 1, not 1.2"),
+        ({"probabilities": [[1.25, -0.25]], "labels": [0]}, "0 at least and sum to 1, not -0.25"),
         ({"probabilities": [[np.nan, 1.0]], "labels": [0]}, "row 0 holds no probabilities"),
         ({"probabilities": [[1.0]], "labels": [0]}, "2 at least"),
         ({"probabilities": np.eye(2), "labels": ["a", "c"], "classes": ["a", "b"]}, "'c'"),

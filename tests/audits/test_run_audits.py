@@ -10,6 +10,7 @@ from sklearn.datasets import load_digits
 from tests.audits.conftest import SETTINGS
 
 import feddiv
+from feddiv.audits.folder import write_audit
 from feddiv.audits.overview import audits_in_short
 from feddiv.cli import main
 from feddiv.core.errors import UserError
@@ -32,7 +33,8 @@ def cli(*arguments):
 def test_a_run_leaves_every_client_its_list_by_names_that_its_owner_knows(finished):
     folders = sorted((finished.folder / "clients").iterdir())
     assert [folder.name for folder in folders] == ["0000", "0001", "0002"]
-    assert all([file.name for file in folder.iterdir()] == ["labels.csv"] for folder in folders)
+    left = ["audit.json", "labels.csv"]
+    assert all(sorted(file.name for file in folder.iterdir()) == left for folder in folders)
     truth, wrong, seen = load_digits().target, 0, set()
     for folder in folders:
         for row in rows_of(folder / "labels.csv"):
@@ -81,6 +83,14 @@ def test_reading_a_finished_run_again_leaves_what_somebody_noted_in_a_list(finis
     noted.write_text("mine\n")
     feddiv.resume(run, workers=0)
     assert noted.read_text() == "mine\n"
+
+
+def test_where_a_list_is_there_its_facts_are_too(finished, tmp_path):
+    """So that a run that is killed between the two writes both again."""
+    (tmp_path / "audit.json").mkdir()
+    with pytest.raises(OSError, match=r"audit\.json"):
+        write_audit(tmp_path, feddiv.audit(finished)[0], page=False)
+    assert not (tmp_path / "labels.csv").exists()
 
 
 def test_samples_that_were_not_in_the_run_are_judged_by_its_model_and_filter(

@@ -21,8 +21,8 @@ def write_audit(folder: Path, audit: LabelAudit, *, page: bool = True) -> None:
     estimate with its interval, and where the data are, if they are the site's own.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / FACTS, _facts(audit))  # first: where the list is, these are too
     write_text(folder / LABELS, csv_text(audit))
-    write_json(folder / FACTS, _facts(audit))
     if page:
         write_text(folder / PAGE, labels_page(audit))
 

@@ -156,9 +156,10 @@ def checked_probabilities(where: str, given: object) -> Array:
     bad = ~np.isfinite(values).all(axis=1) | (values < 0).any(axis=1) | (abs(sums - 1) > SLACK)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
+        outside = values[row][~(values[row] >= 0)]
         raise UserError(
             f"{where}: row {row} holds no probabilities: they are 0 at least and sum to 1, not "
-            f"{sums[row]:.4g}"
+            f"{outside[0] if len(outside) else sums[row]:.4g}"
         )
     return values
 

@@ -166,3 +166,20 @@ def test_a_time_in_whole_seconds_comes_before_the_fractions_after_it(tmp_path):
     found = merge_files([tmp_path / "one.csv", tmp_path / "other.csv"], tmp_path / "all.csv")
     assert found.decisions == (first, later)
     assert Review.of(found.decisions).labels == {"a.png": "cat"}
+
+
+def test_the_same_decision_twice_within_a_second_is_twice_there(tmp_path):
+    """Confirmed, undone and confirmed again: the last one counts, also in a merge."""
+    confirmed = Decision("a.png", "x", DecisionKind.CONFIRM, "x", "anna", "2026-01-01T00:00:00Z")
+    undone = replace(confirmed, decision=DecisionKind.UNDO, label="")
+    mine, copy, other = (tmp_path / f"{name}.csv" for name in ("mine", "copy", "other"))
+    for file in (mine, copy):
+        append(file, [confirmed, undone, confirmed])
+    append(other, [replace(confirmed, sample="b.png", reviewer="ben")])
+    rows = merge_files([mine, copy, other], tmp_path / "out.csv").decisions
+    assert [row.decision.value for row in rows if row.reviewer == "anna"] == [
+        "confirm",
+        "undo",
+        "confirm",
+    ]
+    assert set(Review.of(rows).own["anna"]) == {"a.png"}

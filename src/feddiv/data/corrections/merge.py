@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -39,10 +39,20 @@ class Agreement:
 def merged(files: Sequence[Sequence[Decision]]) -> list[Decision]:
     """All rows in order of time, each file's own order kept; what several files have, once.
 
-    The result carries every reviewer's rows: `Review.of` it has their conflicts.
+    A row that a file has twice is twice there, such as a decision, its undoing and the same
+    decision within a second. The result carries every reviewer's rows: `Review.of` it has their
+    conflicts.
     """
-    rows = heapq.merge(*files, key=lambda decision: in_full(decision.time))
-    return list(dict.fromkeys(rows))
+    rows = heapq.merge(*map(_numbered, files), key=lambda row: in_full(row[0].time))
+    return [decision for decision, _ in dict.fromkeys(rows)]
+
+
+def _numbered(rows: Sequence[Decision]) -> Iterator[tuple[Decision, int]]:
+    """Each row of a file, and how many of its like came before it."""
+    before: Counter[Decision] = Counter()
+    for row in rows:
+        yield row, before[row]
+        before[row] += 1
 
 
 def agreements(decisions: Sequence[Decision]) -> list[Agreement]:
