@@ -12,8 +12,8 @@ and the precision to expect of the k worst is the mean of their 1 - quality.
 Three things make the interval: what chance does to labels of these qualities; half of the gap
 between the shares that the two opinions find; and how far both may be off together, as they are two
 readings of one model, which believes some of the wrong labels that it was trained on. Nothing in
-the data shows the last one, and it is largest where right and wrong labels are mixed (docs/results.md
-has how often the interval holds the truth).
+the data shows the last one, and it is largest where right and wrong labels are mixed. How often
+the interval holds the truth is in docs/results.md.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from feddiv.methods.contract import Assessment
 SIGMAS = 1.96  # of a normal distribution: 95 %
 LEAST = 0.005  # of the deviation: no share of wrong labels is known better than that
 # Deviation of what both opinions have wrong, for each unit of share * (1 - share): the least with
-# which 95 of 100 clients of `cifar10-features-iid-0.8-0.5`, seed 0, had the truth in their interval.
+# which the intervals of 95 of 100 clients held the truth (`cifar10-features-iid-0.8-0.5`, seed 0).
 TOGETHER = 0.14
 # Weight of the first opinion: this much at least, this much more where nothing is ambiguous, and
 # how ambiguous it has to be to lose most of that.
