@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
 from feddiv.core.given_files import check_regular, read_given
 from feddiv.core.trees import bytes_of
@@ -44,27 +44,19 @@ def _readable() -> Iterator[None]:
 def save_tensors(
     path: Path, tensors: Mapping[str, torch.Tensor], header: Mapping[str, str] | None = None
 ) -> None:
-    """Write safetensors through a temporary file that reaches the disk before it gets its name."""
-    from safetensors.torch import save_file  # it loads torch
+    """Write safetensors; the file is replaced at once, as `write_bytes` does it.
 
-    temporary = _temporary(path)
+    `safetensors.save_file` writes to a file of a random name first, which a kill would leave.
+    """
+    from safetensors.torch import save  # it loads torch
+
     whole, seen = {}, set()
     for name, tensor in tensors.items():
         plain = tensor.contiguous()
         # The format has no way to say that two names share memory: the second gets its own.
         whole[name] = plain.clone() if plain.data_ptr() in seen else plain
         seen.add(plain.data_ptr())
-    try:
-        save_file(whole, temporary, metadata=dict(header or {}))
-        settle(temporary)
-        os.replace(temporary, path)
-    except BaseException as problem:
-        with suppress(OSError):
-            temporary.unlink()
-        if isinstance(problem, SafetensorError):  # a full disk, mostly
-            raise OSError(f"{path}: {problem}") from None
-        raise
-    settle(path.parent)
+    write_bytes(path, save(whole, metadata=dict(header or {})))
 
 
 def load_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:

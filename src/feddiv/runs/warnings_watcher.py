@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from types import FrameType
 
 from feddiv.core.errors import Note
 from feddiv.core.terminal import brief, shown
@@ -21,8 +22,12 @@ class WarningsWatcher(Watcher):
 
 
 def _callers_level() -> int:
-    """How far up the stack from `note` the line is that calls a function of `feddiv` itself."""
+    """How far up the stack from `note` the line is that calls one of `feddiv`'s verbs."""
     frame, level = sys._getframe(1), 1
-    while frame.f_globals.get("__name__") != "feddiv" and frame.f_back is not None:
+    while not _is_verb(frame) and frame.f_back is not None:
         frame, level = frame.f_back, level + 1
     return level + 1
+
+
+def _is_verb(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).startswith("feddiv.verbs.")
