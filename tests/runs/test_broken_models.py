@@ -82,6 +82,11 @@ def negative_variance(key: str, value: torch.Tensor) -> torch.Tensor:
     return -value - 1 if key.endswith("running_var") else value
 
 
+def largest_count(key: str, value: torch.Tensor) -> torch.Tensor:
+    """One more batch, and it is negative."""
+    return value if value.is_floating_point() else torch.full_like(value, 2**63 - 1)
+
+
 def huge(key: str, value: torch.Tensor) -> torch.Tensor:
     """Finite, and so are its outputs; but nobody can go on from it."""
     return value + 1e11 if key.endswith("weight") and value.dim() > 1 else value
@@ -99,6 +104,12 @@ def overflowing(key: str, value: torch.Tensor) -> torch.Tensor:
         (all_huge, "its update has norm", ()),
         (negative_variance, "running_var is negative", ()),
         (huge, "its update has norm", ()),
+        (largest_count, "is a whole number that no visit comes to", ()),
+        (
+            largest_count,
+            "is a whole number that no visit comes to",
+            ("method.name=feddiv", "warmup.iterations=2"),
+        ),
         # Of two nobody can say whose update is usual: each model is tried by itself.
         (overflowing, "its model's outputs are not finite", ("clients.count=2",)),
         # One client after the other, each from the model of the one before.

@@ -198,6 +198,12 @@ def variance(content: dict[str, Any], tensors: dict[str, torch.Tensor]) -> None:
             value.fill_(-1)
 
 
+def batches_seen(content: dict[str, Any], tensors: dict[str, torch.Tensor]) -> None:
+    for key, value in tensors.items():
+        if key.endswith("num_batches_tracked"):
+            value.fill_(2**63 - 1)
+
+
 def reshape(content: dict[str, Any], tensors: dict[str, torch.Tensor]) -> None:
     key = first_weights(tensors)
     tensors[key] = tensors[key].flatten()
@@ -326,6 +332,10 @@ FORGED: dict[str, tuple[Change, str]] = {
     "another filter": (other_totals, "for .*, not torch.float64"),
     "a weight that is not finite": (poke(float("nan")), "has a model 'net' whose .* is not finite"),
     "weights too large": (poke(3.4e38), "has a model 'net' whose outputs are not finite"),
+    "a count that cannot go on": (
+        batches_seen,
+        "has a model 'net' whose blocks.0.1.num_batches_tracked is no count",
+    ),
     "a variance below zero": (variance, "has a model 'net' whose outputs are not finite"),
 }
 

@@ -10,6 +10,10 @@ from feddiv.core.terminal import NAME, SAID, shown
 from feddiv.methods.contract import Declared, Kind, Message, Reply
 
 NEVER_NEGATIVE = ("running_var", "num_batches_tracked")  # as torch's normalisation layers call them
+# How far a visit may move a whole number of a model. It is a count of batches: more than this is no
+# visit's, and near the largest number that there is the next honest client's count would turn
+# negative.
+COUNTED = 1 << 31
 
 
 class Refused(Exception):
@@ -104,9 +108,17 @@ def _check_weights(weights: Weights, models: Collection[str], sent: Weights) -> 
                 raise Refused(f"{model}.{key} has shape {tuple(value.shape)}, {value.dtype}")
             if key.endswith(NEVER_NEGATIVE) and (value < 0).any():
                 raise Refused(f"{model}.{key} is negative")
+            if not value.is_floating_point() and _moved_far(value, sent[model][key]):
+                raise Refused(f"{model}.{key} is a whole number that no visit comes to")
             # A sum is finite only if all its terms are, and is found in one pass; it may overflow.
             if not value.sum().isfinite() and not value.isfinite().all():
                 raise Refused(f"{model}.{key} is not finite")
+
+
+def _moved_far(value: torch.Tensor, sent: torch.Tensor) -> bool:
+    """Whether a whole number is further than COUNTED from what was sent."""
+    now, before = value.long(), sent.long()
+    return bool(((now > before + COUNTED) | (now < before - COUNTED)).any())
 
 
 def _is_whole(value: object) -> bool:

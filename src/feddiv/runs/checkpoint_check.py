@@ -113,6 +113,11 @@ def _count(number: object, what: str, least: int = 0) -> None:
         raise Unreadable(f"says {str(number)[:40]!r} for {what}, which is no count")
 
 
+def _counts(numbers: torch.Tensor) -> bool:
+    """Whether whole numbers of a model are far enough from the largest to be counted on."""
+    return bool(((numbers.long() > -1 << 62) & (numbers.long() < 1 << 62)).all())
+
+
 def _seconds(number: object, what: str) -> None:
     if not isinstance(number, int | float) or not math.isfinite(number) or number < 0:
         raise Unreadable(f"says {str(number)[:40]!r} for {what}, which is no time")
@@ -267,6 +272,8 @@ def _check_weights(name: str, state: StateDict, like: StateDict) -> None:
             )
         if not found.isfinite().all():
             raise Unreadable(f"has a model {name!r} whose {key} is not finite")
+        if not found.is_floating_point() and not _counts(found):
+            raise Unreadable(f"has a model {name!r} whose {key} is no count")
 
 
 @torch.no_grad()
