@@ -70,6 +70,7 @@ def test_pages_come_by_the_command_and_the_lists_stay_the_same(finished, tmp_pat
     assert after.keys() - before.keys() == pages
     page = (run / "clients" / "0001" / "labels.html").read_text()
     assert "Labels of client 1" in page
+    assert f"The run had {finished.experiment.rounds} rounds only." in page
     assert "data:image/png" in page
     out = capsys.readouterr().out
     assert "client 2" in out

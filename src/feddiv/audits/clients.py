@@ -20,6 +20,17 @@ NO_OPINION = (
     "wrong: the list has only what its model predicts. A method with a filter has one after its "
     "warm-up, such as feddiv; `feddiv audit --model` asks a filter alone."
 )
+EARLY = 10  # rounds
+YOUNG = (
+    "The run had {rounds} rounds only. A model this young may take right labels for wrong ones, at "
+    "sites without a wrong label too: believe neither the share nor its interval before a longer "
+    "run has said the same."
+)
+
+
+def young(rounds: int) -> tuple[str, ...]:
+    """A line where the model of a run has not trained for long; a run of one round trains none."""
+    return (YOUNG.format(rounds=rounds),) if 1 < rounds < EARLY else ()
 
 
 def client_audit(

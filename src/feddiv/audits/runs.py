@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from feddiv.audits.clients import client_audit, opinion_of
+from feddiv.audits.clients import client_audit, opinion_of, young
 from feddiv.audits.folder import write_audit
 from feddiv.audits.label_audit import LabelAudit, LabelAudits
 from feddiv.audits.labels_file import LABELS
@@ -42,7 +42,12 @@ def audits_of(
     return LabelAudits(
         tuple(
             client_audit(
-                dataset, draw, client, opinion_of(assessment, client), experiment.method.name
+                dataset,
+                draw,
+                client,
+                opinion_of(assessment, client),
+                experiment.method.name,
+                young(experiment.rounds),
             )
             for client in range(len(draw.parts))
         )

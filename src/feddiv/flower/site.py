@@ -12,7 +12,7 @@ import torch
 from flwr.app import RecordDict
 from torch import nn
 
-from feddiv.audits.clients import client_audit
+from feddiv.audits.clients import client_audit, young
 from feddiv.audits.folder import write_audit
 from feddiv.config.experiment import Experiment, validated
 from feddiv.config.sections import MOST_CLIENTS
@@ -128,7 +128,7 @@ class Site:
             opinion = make_assessment(workspace, memory.records, message, record, loaded.client)
             folders = (memory.folder, self.folder)  # the newest run's is the one to look at
             data = self.holdings.path if isinstance(self.holdings, OwnData) else None
-            audit = _audited(folders, loaded, opinion, experiment.method.name, data)
+            audit = _audited(folders, loaded, opinion, experiment, data)
             if experiment.privacy.filter != "none":  # counts tell how much of it is noise
                 audit = replace(audit, metrics={})
             return reply_records(address, audit)
@@ -293,7 +293,11 @@ def known(version: str) -> str:
 
 
 def _audited(
-    folders: Collection[Path], loaded: Held, opinion: Assessment, method: str, data: Path | None
+    folders: Collection[Path],
+    loaded: Held,
+    opinion: Assessment,
+    experiment: Experiment,
+    data: Path | None,
 ) -> Reply:
     """Write the label audit here; the reply holds counts only.
 
@@ -303,7 +307,8 @@ def _audited(
     draw, client = loaded.draw, loaded.client
     here = None if loaded.trial else "this site"
     shown = loaded.shown or loaded.dataset
-    audit = client_audit(shown, draw, client, opinion, method, site=here, data=data)
+    method, early = experiment.method.name, young(experiment.rounds)
+    audit = client_audit(shown, draw, client, opinion, method, early, site=here, data=data)
     for folder in folders:
         write_audit(folder, audit)
     metrics: dict[str, float] = {}
