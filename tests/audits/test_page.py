@@ -38,6 +38,8 @@ def test_what_is_missing_is_said():
     page = labels_page(made(opinion=None, missing=("The run has no checkpoint yet.",)))
     assert "The run has no checkpoint yet." in page
     assert "Nobody has judged these 6 labels" in page
+    blank = '<td class="number"></td>' * 2  # expected wrong, issues
+    assert f'<td>eel</td><td class="number">3</td>{blank}' in page
     alone = labels_page(made(opinion=Assessment(PREDICTED, np.full(6, 0.9))))
     assert "How sure that is cannot be said" in alone
 

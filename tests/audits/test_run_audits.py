@@ -185,6 +185,22 @@ def test_a_method_without_an_opinion_says_what_is_missing(tmp_path, capsys):
     assert "fedavg has no opinion" in capsys.readouterr().out
 
 
+def test_a_method_that_judges_only_what_it_was_trained_on_says_so(tmp_path, capsys):
+    settings = {**SETTINGS, "method.name": "jointopt", "rounds": 3, "train.epochs": 1}
+    run = feddiv.run("quickstart", settings, out=tmp_path / "run", workers=0)
+    assert feddiv.audit(run)[0].judged is not None
+    digits = load_digits()
+    mine = tmp_path / "mine.npz"
+    pixels = np.rint(digits.images[:30] * 255 / 16).astype(np.uint8)
+    np.savez(mine, x=pixels, y=digits.target[:30].astype(str))
+    assert cli("audit", run.folder, "--data", mine, "--out", tmp_path / "out") == 0
+    said = capsys.readouterr().out
+    assert "jointopt has no opinion of labels that it was not trained on" in said
+    assert "none yet" not in said
+    [audit] = feddiv.audit(run, data=mine)
+    assert len(audit.missing) == 1
+
+
 def test_labels_that_are_kept_out_of_training_are_in_the_list_too(tmp_path):
     settings = {**SETTINGS, "evaluation.name": "held_out", "rounds": 3, "train.epochs": 1}
     run = feddiv.run("quickstart", settings, out=tmp_path / "run", workers=1)

@@ -139,7 +139,12 @@ def _confusions(audit: LabelAudit) -> Html:
 
 def _classes(audit: LabelAudit) -> Html:
     rows = [
-        (name, f"{count:,}", "-" if wrong is None else percent(wrong), f"{issues:,}")
+        (
+            name,
+            f"{count:,}",
+            "" if wrong is None else percent(wrong),
+            "" if issues is None else f"{issues:,}",
+        )
         for name, count, wrong, issues in audit.by_class()
     ]
     columns = ("given label", "labels", "expected wrong", "issues")

@@ -58,8 +58,8 @@ def read(
     """
     try:
         lines = content.decode("utf-8-sig")
-        head = lines.partition("\n")[0]
-        rows = csv.DictReader(io.StringIO(lines, newline=""), delimiter=separator(head), strict=True)
+        between = separator(lines.partition("\n")[0])
+        rows = csv.DictReader(io.StringIO(lines, newline=""), delimiter=between, strict=True)
         names = rows.fieldnames or []
         if "label" not in names or not {"sample", "filepath"} & set(names):
             raise ValueError("is no table of decisions (it needs columns label and sample)")
