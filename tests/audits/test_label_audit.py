@@ -46,6 +46,9 @@ def test_without_an_opinion_the_table_is_in_the_samples_order():
     assert [row["sample"] for row in rows] == [f"{n}.png" for n in range(6)]
     assert rows[0]["predicted_label"] == "cat"
     assert {row["label_quality"] + row["is_label_issue"] + row["action"] for row in rows} == {""}
+    assert made(opinion=Assessment(PREDICTED)).by_class() == [
+        *(("cat", 1, None, None), ("dog", 2, None, None), ("eel", 3, None, None))
+    ]
     nothing = rows_of(made(opinion=None))
     assert [row["given_label"] for row in nothing] == ["cat", "dog", "dog", "eel", "eel", "eel"]
     assert nothing[0]["predicted_label"] == ""

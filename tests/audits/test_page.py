@@ -30,6 +30,7 @@ def test_the_summary_in_words():
     assert verdict(audit) == [
         "About 30 % (24 to 36) of these 1,000 labels look wrong.",
         "The first 298 of the list are almost surely wrong.",
+        "All labels of this site are of one class, b.",
     ]
 
 
@@ -37,6 +38,8 @@ def test_what_is_missing_is_said():
     page = labels_page(made(opinion=None, missing=("The run has no checkpoint yet.",)))
     assert "The run has no checkpoint yet." in page
     assert "Nobody has judged these 6 labels" in page
+    blank = '<td class="number"></td>' * 2  # expected wrong, issues
+    assert f'<td>eel</td><td class="number">3</td>{blank}' in page
     alone = labels_page(made(opinion=Assessment(PREDICTED, np.full(6, 0.9))))
     assert "How sure that is cannot be said" in alone
 
@@ -51,6 +54,17 @@ def test_sites_with_no_label_and_with_one_class_have_a_page(given, classes):
     page = labels_page(LabelAudit("odd", classes, labels, opinion))
     assert page.startswith("<!doctype html>")
     assert ("There are no labels here" in page) == (not given)
+    assert ("All labels of this site are of one class" in page) == bool(given)
+
+
+def test_of_one_class_there_is_no_share_of_the_gallery():
+    opinion = Assessment(np.zeros(3, np.int64), np.full(3, 0.1))
+    page = labels_page(LabelAudit("odd", ("a", "b"), np.ones(3, np.int64), opinion))
+    assert "The 3 most doubtful labels, the worst first. Given label" in page
+    assert "All labels of this site are of one class, b." in page
+    assert "of one class" not in labels_page(made())
+    unjudged = labels_page(LabelAudit("odd", ("a", "b"), np.ones(3, np.int64), None))
+    assert "All labels of this site are of one class, b." in unjudged
 
 
 def test_rare_classes_are_among_the_worst_that_are_shown():

@@ -15,6 +15,7 @@ from feddiv.audits.overview import audits_in_short
 from feddiv.cli import main
 from feddiv.core.errors import UserError
 from feddiv.data import Draw
+from feddiv.review.opening import reviewable
 
 pytestmark = pytest.mark.slow
 
@@ -125,6 +126,35 @@ def test_samples_that_were_not_in_the_run_are_judged_by_its_model_and_filter(
     assert abs(alone.estimate.share - len(wrong) / 300) < 0.06
 
 
+@pytest.mark.parametrize("kind", ["folder", "npz", "both"])
+def test_a_site_of_one_class_is_audited_beside_others(finished, tmp_path, kind):
+    """The model knows all classes, whatever a site has of them."""
+    digits = load_digits()
+    images = np.rint(digits.images * 255 / 16).astype(np.uint8)
+    ones, some = np.flatnonzero(digits.target == 3)[:12], np.arange(40)
+    for site, rows in (("onec", ones), ("more", some)):
+        for number in rows:
+            file = tmp_path / site / str(digits.target[number]) / f"{number}.png"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(images[number]).save(file)
+    alone = tmp_path / "onec"
+    if kind == "npz":
+        alone = tmp_path / "onec.npz"
+        np.savez(alone, x=images[ones], y=digits.target[ones].astype(str))
+    judge = ["--model", finished.folder] if kind == "both" else [finished.folder]
+    out = tmp_path / "out"
+    data = ["--data", alone, "--data", tmp_path / "more"]
+    assert cli("audit", *judge, *data, "--out", out) == 0
+    rows = rows_of(out / alone.name / "labels.csv")
+    assert [row["given_label"] for row in rows] == ["3"] * 12
+    assert all(row["label_quality"] for row in rows)
+    page = (out / alone.name / "labels.html").read_text()
+    assert "All labels of this site are of one class, 3." in page
+    assert len(rows_of(out / "more" / "labels.csv")) == 40
+    [site] = reviewable(out / alone.name)  # the samples are found again
+    assert site.open().looks.kind == "image"
+
+
 def test_a_run_that_is_not_over_is_judged_by_its_checkpoint(finished, tmp_path, capsys):
     run = tmp_path / "stopped"
     shutil.copytree(finished.folder, run)
@@ -154,6 +184,22 @@ def test_a_method_without_an_opinion_says_what_is_missing(tmp_path, capsys):
     page = (run.folder / "clients" / "0000" / "labels.html").read_text()
     assert "fedavg has no opinion of single labels" in page
     assert "fedavg has no opinion" in capsys.readouterr().out
+
+
+def test_a_method_that_judges_only_what_it_was_trained_on_says_so(tmp_path, capsys):
+    settings = {**SETTINGS, "method.name": "jointopt", "rounds": 3, "train.epochs": 1}
+    run = feddiv.run("quickstart", settings, out=tmp_path / "run", workers=0)
+    assert feddiv.audit(run)[0].judged is not None
+    digits = load_digits()
+    mine = tmp_path / "mine.npz"
+    pixels = np.rint(digits.images[:30] * 255 / 16).astype(np.uint8)
+    np.savez(mine, x=pixels, y=digits.target[:30].astype(str))
+    assert cli("audit", run.folder, "--data", mine, "--out", tmp_path / "out") == 0
+    said = capsys.readouterr().out
+    assert "jointopt has no opinion of labels that it was not trained on" in said
+    assert "none yet" not in said
+    [audit] = feddiv.audit(run, data=mine)
+    assert len(audit.missing) == 1
 
 
 def test_labels_that_are_kept_out_of_training_are_in_the_list_too(tmp_path):

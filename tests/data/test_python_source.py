@@ -14,6 +14,8 @@ from torch.utils.data import Dataset, IterableDataset, TensorDataset
 import feddiv
 from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
+from feddiv.core.randomness import Streams
+from feddiv.data import DataOptions, load_dataset
 from feddiv.data.sources.python import brought
 from feddiv.runs.start_and_resume import Watcher
 
@@ -123,13 +125,19 @@ ONE = torch.ones(3)
         ([Listed((7, 0))], "item 0 is a int; give a PIL image"),
         ([Listed((ONE, 0), (ONE, 9))], "label 9 is larger than the number of samples"),
         ([Listed((ONE, 0), (ONE, 1), (ONE, -1))], "holds label -1"),
-        ([Listed((ONE, 0), (ONE, 0))], "only 1 class"),
     ],
 )
 def test_what_makes_no_data_is_one_line(clients: Any, reason: str) -> None:
     with pytest.raises(UserError, match=reason) as error:
         brought(clients, None, None)
     assert "\n" not in str(error.value)
+
+
+def test_one_class_is_nothing_to_learn() -> None:
+    data = brought([Listed((ONE, 0), (ONE, 0))], None, None)
+    options = DataOptions(source="python")
+    with pytest.raises(UserError, match="source=python: only one class, 0; at least 2 are needed"):
+        load_dataset(options, Streams(0), with_test=False, brought=data)
 
 
 def vectors(count: int, seed: int) -> TensorDataset:

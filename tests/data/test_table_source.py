@@ -212,7 +212,7 @@ def test_a_bad_value_is_named_with_its_line(
         ("label,x\n1,2,3\n", "line 2: 3 values for 2 columns"),
         ("a,b\n1,2\n", r"has no column 'label'; set data\.columns\.label to one of a, b"),
         ("label,name\n1,Ann\n", "neither a column 'image' or 'text' nor columns of numbers"),
-        ("label,x\n1,2\n1,3\n", "only one class, 1"),
+        ("label,x\n" + "1,2\n" * 5, "only one class, 1"),
         ("label,x\n0,2\n1,3\n", "2 samples are too few"),
         ("label,x,split\n0,2,test\n1,2,test\n", "no row has split train"),
         ("label,image\n0,a.png\n1,\n0,a.png\n0,a.png\n", "line 3: image is missing"),

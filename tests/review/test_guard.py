@@ -143,14 +143,29 @@ def test_no_path_leads_out(page, path):
         b'{"places": [0], "choice": "label", "label": 3}',
         b'{"places": [0], "choice": "settle"}',
         b"[" * 100_000,
+        *(
+            b'{"places": [0], "choice": "confirm", "since": %s}' % since
+            for since in (b"Infinity", b"1e400", b"NaN", b"1.5", b"-1", b'"two"', b"null", b"true")
+        ),
     ],
 )
 def test_what_is_no_decision_is_refused(page, body):
     home, cookie = page.enter()
     own = f"http://127.0.0.1:{page.port}"
+    before = page.ask(f"{home}api/0/news", Cookie=cookie)[2]
     status, _, content = page.ask(f"{home}api/0/decide", "POST", body, Cookie=cookie, Origin=own)
     assert status == 400
     assert json.loads(content)["problem"]
+    assert page.ask(f"{home}api/0/news", Cookie=cookie)[2] == before
+
+
+@pytest.mark.parametrize("since", ["inf", "1e400", "-1", "two", "9" * 5000, ""])
+def test_news_are_since_a_number_of_rows(page, since):
+    home, cookie = page.enter()
+    status, _, content = page.ask(f"{home}api/0/news?since={since}", Cookie=cookie)
+    assert status == 400
+    assert json.loads(content)["problem"].startswith("since: ")
+    assert page.ask(f"{home}api/0/news?since=7", Cookie=cookie)[0] == 200
 
 
 def secrets_outside(tmp_path):

@@ -292,6 +292,41 @@ def test_two_tabs_show_the_same(tmp_path, browser):
     assert kinds(folder) == ["correct", "correct", "confirm", "cannot_tell", "undo"]
 
 
+ACTIVE = "([place]) => document.querySelector('.card.active')?.dataset.place === place"
+
+
+def test_opened_anew_it_begins_with_what_is_not_decided(tmp_path, browser):
+    """The first key decides about something new, in either view, and replaces nothing."""
+    folder = photos(tmp_path)
+    with served(folder) as page:
+        with visited(browser, page.address) as visit:
+            visit.press("s", "n", "s")
+            visit.until_states("wrong", "skipped", "wrong", "")
+            visit.settled()
+        with visited(browser, page.address) as visit:
+            visit.wait(ACTIVE, "3")
+            visit.press("y")
+            visit.until_states("wrong", "skipped", "wrong", "right", "")
+            visit.settled()
+        with visited(browser, page.address) as visit:
+            visit.press("g")
+            visit.wait("() => document.querySelector('#facts h2')?.textContent === 'dog/4.png'")
+            visit.press("y")
+            visit.settled()
+            visit.press("Escape")
+            visit.page.click(".card[aria-posinset='6']")
+            visit.page.click(".card[aria-posinset='12']", modifiers=["Shift"])
+            visit.press("y")
+            visit.wait("() => document.querySelectorAll('.card.right').length === 9")
+            visit.settled()
+        with visited(browser, page.address) as visit:
+            visit.wait(ACTIVE, "1")  # what was skipped is all that is left
+    assert [row[0] for row in decided(folder)[:5]] == [
+        *("cat/0.png", "dog/1.png", "eel/2.png", "cat/3.png", "dog/4.png")
+    ]
+    assert len({row[0] for row in decided(folder)}) == len(decided(folder)) == 12
+
+
 def test_one_of_several_sites_is_chosen(tmp_path, browser):
     for name, wrong in (("north", 1), ("south", 3)):
         audited(tmp_path / name, [f"{name}{row}" for row in range(6)], wrong=wrong)

@@ -42,10 +42,12 @@ def client_audit(
     missing: tuple[str, ...] = (),
     site: str | None = None,
     data: Path | None = None,
+    unjudged: str = NO_OPINION,
 ) -> LabelAudit:
     """All labels that a client has, also those that it keeps out of training.
 
-    `site` is what to call it, if not by its name in the draw, `data` where it has them.
+    `site` is what to call it, if not by its name in the draw, `data` where it has them. `unjudged`
+    is what to say of a method whose opinion has no qualities.
     """
     rows = _rows(draw, client)
     views = views_of(dataset)
@@ -53,7 +55,7 @@ def client_audit(
         parts = [opinion, *([] if opinion.held_out is None else [opinion.held_out])]
         opinion = joined(parts)
         if opinion.p_clean is None and len(rows):
-            missing = (*missing, NO_OPINION.format(method=method))
+            missing = (*missing, unjudged.format(method=method))
     return LabelAudit(
         site=site or (draw.names[client] if draw.names else f"client {client}"),
         classes=dataset.classes,

@@ -112,15 +112,20 @@ class LabelAudit:
         ordered = sorted(pairs.items(), key=lambda pair: (-pair[1], pair[0]))
         return [(self.classes[g], self.classes[p], n) for (g, p), n in ordered if g != p]
 
-    def by_class(self) -> list[tuple[str, int, float | None, int]]:
-        """(class, labels given, share of them expected wrong, issues) of each that occurs."""
+    def by_class(self) -> list[tuple[str, int, float | None, int | None]]:
+        """(class, labels given, share of them expected wrong, issues) of each that occurs.
+
+        The last two are None where nobody has judged.
+        """
         rows = []
         for number, name in enumerate(self.classes):
             mine = self.given == number
             if mine.any():
-                quality = None if self.judged is None else self.judged.quality[mine]
-                wrong = None if quality is None else float((1 - quality).mean())
-                rows.append((name, int(mine.sum()), wrong, int(self.is_label_issue[mine].sum())))
+                wrong = issues = None
+                if self.judged is not None:
+                    wrong = float((1 - self.judged.quality[mine]).mean())
+                    issues = int(self.judged.issues[mine].sum())
+                rows.append((name, int(mine.sum()), wrong, issues))
         return rows
 
 

@@ -12,9 +12,12 @@ from feddiv.data import Dataset, DataWatcher, Draw, client_samples
 from feddiv.data.sources.own_files import load_own
 from feddiv.runs.model import TrainedModel
 
-NO_FILTER = (
-    "The model's file has no filter that could judge labels it was not trained on; "
-    "`feddiv audit --model` lets these samples find one by themselves."
+# A method may well have an opinion of the labels that it was trained on.
+NOT_OF_THESE = (
+    "{method} has no opinion of labels that it was not trained on, so nothing says which of these "
+    "are wrong: the list has only what its model predicts. `feddiv audit` of the run without "
+    "--data has what it says of its own; `feddiv audit --model` lets these samples find a filter "
+    "by themselves."
 )
 
 
@@ -27,10 +30,17 @@ def judged_by_run(
         dataset = samples_for(model, path, f"--data {path}", watcher)
         draw = Draw.of_one(dataset, 0)
         opinion = model.assess(client_samples(dataset, draw, 0))
-        missing = () if opinion.p_clean is not None else (NO_FILTER,)
-        method = model.card.method["name"]
         sites.append(
-            client_audit(dataset, draw, 0, opinion, method, missing, site=_site(path), data=path)
+            client_audit(
+                dataset,
+                draw,
+                0,
+                opinion,
+                model.card.method["name"],
+                site=_site(path),
+                data=path,
+                unjudged=NOT_OF_THESE,
+            )
         )
     return LabelAudits(tuple(sites))
 

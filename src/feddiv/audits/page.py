@@ -62,10 +62,10 @@ def _gallery(audit: LabelAudit) -> Html:
     if not chosen:
         return section("worst", "The worst", note="No label looks wrong.")
     classes = len({int(audit.given[row]) for row in chosen})
+    each = f"; of each of {classes} classes {EACH} at least, where so many are doubted"
     note = (
-        f"The {len(chosen)} most doubtful labels, the worst first; of each of {classes} classes "
-        f"{EACH} at least, where so many are doubted. Given label, then the one that the model "
-        "would give."
+        f"The {len(chosen)} most doubtful labels, the worst first{each if classes > 1 else ''}. "
+        "Given label, then the one that the model would give."
     )
     figures = [_figure(audit, row) for row in chosen]
     return section("worst", "The worst", tag("div", figures, class_="gallery"), note=note)
@@ -139,7 +139,12 @@ def _confusions(audit: LabelAudit) -> Html:
 
 def _classes(audit: LabelAudit) -> Html:
     rows = [
-        (name, f"{count:,}", "-" if wrong is None else percent(wrong), f"{issues:,}")
+        (
+            name,
+            f"{count:,}",
+            "" if wrong is None else percent(wrong),
+            "" if issues is None else f"{issues:,}",
+        )
         for name, count, wrong, issues in audit.by_class()
     ]
     columns = ("given label", "labels", "expected wrong", "issues")

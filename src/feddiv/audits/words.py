@@ -31,8 +31,10 @@ def verdict(audit: LabelAudit) -> list[str]:
     judged = audit.judged
     if not len(audit):
         return ["There are no labels here."]
+    alone = one_class(audit)
+    of_one = [] if alone is None else [f"All labels of this site are of one class, {alone}."]
     if judged is None:
-        return [f"Nobody has judged these {len(audit):,} labels."]
+        return [f"Nobody has judged these {len(audit):,} labels.", *of_one]
     lines = [f"About {share_in_words(judged.estimate)} of these {len(audit):,} labels look wrong."]
     sure = judged.almost_sure
     if judged.count == 0:
@@ -52,4 +54,10 @@ def verdict(audit: LabelAudit) -> list[str]:
         lines.append("How sure that is cannot be said: only one opinion was asked.")
     if len(audit) < FEW:
         lines.append(f"With fewer than {FEW} labels this is rough.")
-    return lines
+    return lines + of_one
+
+
+def one_class(audit: LabelAudit) -> str | None:
+    """The class that all labels are of, where they are of one."""
+    found = set(audit.given.tolist())
+    return audit.classes[found.pop()] if len(found) == 1 else None

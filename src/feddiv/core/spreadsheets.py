@@ -3,12 +3,22 @@
 import re
 from typing import Final
 
+SEPARATORS: Final = (",", ";", "\t")  # of values; spreadsheets of many countries write ;
 NUMBER: Final = re.compile(r"[+-]?[0-9]+(?:[.][0-9]*)?(?:[eE][+-]?[0-9]+)?")
 # A spreadsheet takes a cell that begins so, also with wide signs, for a formula. Some split lines
 # at ; or a tab too.
 FORMULA: Final = re.compile(r"(?:^|(?<=[;\t\r\n]))(?=[=+\-@\t\r\uff1d\uff0b\uff0d\uff20])")
 
 GUARDED: Final = re.compile(FORMULA.pattern.replace("(?=", "'(?="))
+
+
+def separator(head: str) -> str:
+    """What stands between the values of a table, by its first line, which names the columns.
+
+    >>> separator("sample;label"), separator("label")
+    (';', ',')
+    """
+    return max(SEPARATORS, key=head.count)
 
 
 def cell(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -18,6 +19,12 @@ class UnknownClass(UserError):
         super().__init__(
             f"{where}: class {name!r} is none of the run's, which are {', '.join(classes)}"
         )
+
+
+def check_several(classes: Sequence[str], where: str) -> None:
+    """Refuse to learn from data in which there is nothing to tell apart."""
+    if len(classes) < 2:
+        raise UserError(f"{where}: only one class, {classes[0]}; at least 2 are needed")
 
 
 def in_these_classes(dataset: Dataset, classes: tuple[str, ...], where: str) -> Dataset:

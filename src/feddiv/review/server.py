@@ -99,7 +99,11 @@ def review_app(review: ReviewSession) -> Starlette:
         return Response(found[0], media_type=f"image/{found[1]}")
 
     def news(request: Request) -> Response:
-        return JSONResponse(_news(_site(review, request), dict(request.query_params)))
+        asked = request.query_params
+        since = asked.get("since", "0")
+        number = int(since) if since.isascii() and since.isdigit() and len(since) < 16 else since
+        seen = _seen({"since": number, "epoch": asked.get("epoch", "")})
+        return JSONResponse(_site(review, request).news(*seen))
 
     routes = [
         Route("/", file),
@@ -137,22 +141,21 @@ async def _changed(review: ReviewSession, verb: str, request: Request) -> Respon
 def _done(
     review: ReviewSession, verb: str, request: Request, body: dict[str, Any]
 ) -> dict[str, Any]:
-    decisions = _site(review, request)
+    decisions, seen = _site(review, request), _seen(body)  # before anything is written
     if verb == "decide":
         decisions.decide(*check_choice(decisions.labels, body))
-        return _news(decisions, body)
+        return decisions.news(*seen)
     places = decisions.undo() if verb == "undo" else decisions.redo()
     first = min(places, default=None)
-    return _news(decisions, body) | {"turned": {"count": len(places), "place": first}}
+    return decisions.news(*seen) | {"turned": {"count": len(places), "place": first}}
 
 
-def _news(decisions: Decisions, asked: dict[str, Any]) -> dict[str, Any]:
-    """What has changed since a page looked last."""
-    try:
-        since = int(asked.get("since", 0))
-    except (TypeError, ValueError):
-        since = 0
-    return decisions.news(since, str(asked.get("epoch", "")))
+def _seen(asked: dict[str, Any]) -> tuple[int, str]:
+    """Up to where a page knows the decisions: how many rows, of which epoch."""
+    since = asked.get("since", 0)
+    if type(since) is not int or since < 0:
+        raise UserError(f"since: {since!r} is no number of rows")
+    return since, str(asked.get("epoch", ""))
 
 
 def _site(review: ReviewSession, request: Request) -> Decisions:

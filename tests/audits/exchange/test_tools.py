@@ -298,6 +298,19 @@ def test_a_table_is_filled_in_and_comes_back(site, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("between", [";", "\t"])
+def test_a_table_of_another_countrys_spreadsheet_comes_back(site, tmp_path, between):
+    _, [file] = exported(site, "csv", 2)
+    with file.open(newline="") as opened:
+        head, *rows = csv.reader(opened)
+    back = tmp_path / "saved.csv"
+    with back.open("w", newline="", encoding="utf-8-sig") as opened:
+        table = csv.writer(opened, delimiter=between, lineterminator="\r\n")
+        table.writerows([head, *([*row[:-1], "sea/lion"] for row in rows)])
+    import_file(site, back, "ann", confirm=False)
+    assert decided(site) == [(name, "correct", "sea/lion", "ann") for name in NAMES[:2]]
+
+
 def test_a_table_of_paths_alone_is_matched_by_their_ends(site, tmp_path):
     back = tmp_path / "fiftyone.csv"
     back.write_text("filepath,label\n/home/ann/photos/dog/two photos.png,cat\n")
@@ -320,7 +333,7 @@ def test_a_table_of_paths_alone_is_matched_by_their_ends(site, tmp_path):
             b'"label", "value": {"choices": ["cow"]}}], "updated_at": "0001-01-01T00:00+14:00"}]}]',
             "label 'cow': is no class",
         ),
-        (b"PK\x03\x04broken", "is no ZIP archive that can be read"),
+        (b"PK\x03\x04broken", "is a damaged ZIP archive"),
     ],
 )
 def test_what_cannot_be_used_is_said_and_nothing_is_added(site, tmp_path, content, said):
@@ -329,6 +342,16 @@ def test_what_cannot_be_used_is_said_and_nothing_is_added(site, tmp_path, conten
     with pytest.raises(UserError, match=said) as problem:
         import_file(site, back, "ann", confirm=True)
     assert "\n" not in str(problem.value)
+    assert not (site / "corrections.csv").exists()
+
+
+@pytest.mark.parametrize("part", [slice(0, 60), slice(3, -30), slice(0, 0)])
+def test_a_zip_that_is_damaged_is_called_so(site, tmp_path, part):
+    _, [file] = exported(site, "cvat", 4)
+    back = tmp_path / "back.zip"
+    back.write_bytes(file.read_bytes()[part])
+    with pytest.raises(UserError, match=r"back\.zip: is a damaged ZIP archive \("):
+        import_file(site, back, "ann", confirm=True)
     assert not (site / "corrections.csv").exists()
 
 

@@ -12,6 +12,7 @@ import io
 import re
 import unicodedata
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -72,7 +73,9 @@ def read(
                 for name, each in zip(names, packed.infolist(), strict=True)
                 if name.endswith(".txt")
             }
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError) as error:
+    except (zipfile.BadZipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"is a damaged ZIP archive ({error})") from None
+    except (NotImplementedError, RuntimeError, OSError) as error:
         raise ValueError(f"is no ZIP archive that can be read ({error})") from None
     known, labels = _Names.of(samples), _Names.of(classes)
     if any(PurePosixPath(name).name == SYNSETS for name in lists):

@@ -121,7 +121,7 @@ def _found(path: Path, subject: Subject, classes: Sequence[str]) -> Iterable[Fou
         content = read_given(path, MOST)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
-    if content[:4] == b"PK\x03\x04":
+    if content[:4] == b"PK\x03\x04" or path.suffix.lower() == ".zip":
         names = {name: None for name, _ in subject.samples.values()}
         return cvat.read(content, names, classes)
     if content.lstrip()[:1] in (b"[", b"{"):

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from feddiv.audits.exchange.items import CANNOT_TELL, FoundDecision, Item, in_utc
-from feddiv.core.spreadsheets import cell
+from feddiv.core.spreadsheets import cell, separator
 
 # FiftyOne's CSVDataset takes the samples' files from `filepath`.
 COLUMNS: Final = (
@@ -53,10 +53,13 @@ def read(
 ) -> Iterator[FoundDecision]:
     """Rows whose label is filled in; ValueError where it is no such table.
 
-    Columns: `sample` or `filepath`, `label`, perhaps `reviewer` and `time`.
+    Columns: `sample` or `filepath`, `label`, perhaps `reviewer` and `time`, with a comma, a
+    semicolon or a tab between them.
     """
     try:
-        rows = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
+        lines = content.decode("utf-8-sig")
+        between = separator(lines.partition("\n")[0])
+        rows = csv.DictReader(io.StringIO(lines, newline=""), delimiter=between, strict=True)
         names = rows.fieldnames or []
         if "label" not in names or not {"sample", "filepath"} & set(names):
             raise ValueError("is no table of decisions (it needs columns label and sample)")

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from feddiv.core.did_you_mean import did_you_mean
 from feddiv.core.errors import UserError
 from feddiv.core.randomness import Streams
+from feddiv.data.classes import check_several
 from feddiv.data.data_options import MOST_CLASSES, DataOptions
 from feddiv.data.dataset import Dataset, Split
 from feddiv.data.encoding.to_dataset import encoded
@@ -162,12 +163,14 @@ def load_dataset(
     with_test: bool = True,
     brought: Loaded | None = None,
     made: Encoder | None = None,
+    part: bool = False,
 ) -> Dataset:
     """The data set of a run: the source's data, its subset and its augmentation.
 
     Without test samples a source that has none of its own leaves everything to training. Data
     that were `brought` along are not loaded. `watcher` is told how data is made ready. `made` is
-    the encoder of the options, where the caller has it already.
+    the encoder of the options, where the caller has it already. `part` is for data whose classes
+    somebody else has settled: they may all be of one.
     """
     source = find_source(options.source)
     _check_keys(options, source)
@@ -182,6 +185,8 @@ def load_dataset(
             )
     else:
         data = _without_test(options, source)
+    if not part:
+        check_several(data.classes, _where(options))
     if len(data.classes) > MOST_CLASSES:
         raise UserError(
             f"data.source={source.name}: {len(data.classes):,} classes, at most {MOST_CLASSES:,} "
@@ -211,6 +216,12 @@ def load_dataset(
         dataset = assembled(data, watcher) if isinstance(data, ImageListing) else data
     _check_standardise(dataset, options)
     return dataset
+
+
+def _where(options: DataOptions) -> str:
+    """The key that says which data these are."""
+    key = next((key for key in ("path", "hub") if getattr(options, key) is not None), "source")
+    return f"data.{key}={getattr(options, key)}"
 
 
 def listed_samples(options: DataOptions) -> Dataset:

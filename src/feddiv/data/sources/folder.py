@@ -55,10 +55,6 @@ def load(options: DataOptions) -> Dataset | ImageListing:
         )
 
     classes, numbers = numbered([found.label for found in train + test])
-    if len(classes) < 2:
-        raise UserError(
-            f"data.path={tree.root}: only one class, {classes[0]}; at least 2 are needed"
-        )
     notes += number_notes(classes)
     notes += _odd_classes(tree, layout, train_folder, test_folder, train, test)
     clients, holder = _clients(train, layout)

@@ -229,8 +229,6 @@ def _labels(
         classes, flat = numbered(texts)
         parts = np.split(flat, np.cumsum([len(each) for each in values.values()])[:-1])
         numbers = dict(zip(values, parts, strict=True))
-    if len(classes) < 2:
-        raise UserError(f"{where}: only one class, at least 2 are needed")
     return column, classes, numbers
 
 

@@ -148,8 +148,6 @@ def _labels(arrays: Arrays) -> tuple[tuple[str, ...], dict[str, Rows]]:
         classes = tuple(str(number) for number in range(largest + 1))
     if len(classes) > MOST_CLASSES:
         raise Malformed(f"{len(classes):,} classes, at most {MOST_CLASSES:,} are allowed")
-    if len(classes) < 2:
-        raise Malformed(f"only {len(classes)} class, at least 2 are needed")
     return classes, {name: class_numbers(name, array, classes) for name, array in given.items()}
 
 

@@ -40,7 +40,9 @@ def load_own(
     takes = SOURCES[source].takes
     given = {key: value for key, value in settled.items() if key in takes}
     options = DataOptions(source=source, path=path, **given).encoded_by(encoder)
-    own = load_dataset(options, streams or Streams(0), watcher, with_test=False, made=made)
+    own = load_dataset(
+        options, streams or Streams(0), watcher, with_test=False, made=made, part=True
+    )
     return in_these_classes(own, classes, where)
 
 

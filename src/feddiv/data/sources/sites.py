@@ -190,6 +190,6 @@ def load(options: DataOptions) -> Dataset:
             f"data.path={options.path}: vectors are not read from folders; "
             "use evaluation.name=held_out"
         )
-    samples = load_dataset(folder, Streams(0), with_test=False, made=made)
+    samples = load_dataset(folder, Streams(0), with_test=False, made=made, part=True)
     samples = in_these_classes(samples, dataset.classes, f"data.path={options.path}")
     return dataset.tested_on(samples.train)

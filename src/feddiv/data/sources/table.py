@@ -225,8 +225,6 @@ def _sheet(
     if named is not None:
         classes = tuple(named)
         labels = _numbers(table, roles["label"], _by_name(given, classes), classes)
-    if len(classes) < 2:
-        raise table.malformed(f"only one class, {classes[0]}; at least 2 are needed")
     if "split" in values:
         train, test = _by_words(table, values["split"])
     else:

@@ -10,11 +10,11 @@ import numpy as np
 
 from feddiv.core.errors import UserError
 from feddiv.core.given_files import check_regular, open_regular
+from feddiv.core.spreadsheets import separator
 from feddiv.data.sources.table_cells import Floats, Table
 
 PARQUET: Final = (".parquet", ".pq")
 TABLES: Final = (".csv", ".tsv", *PARQUET)  # endings that say so
-DELIMITERS: Final = (",", ";", "\t")
 NO_VALUE: Final = frozenset({"", "na", "n/a", "nan", "null", "none", "-", "?", "."})
 LONGEST: Final = 16 << 20  # characters of a line
 BATCH: Final = 16_384  # rows of a Parquet file at a time
@@ -35,7 +35,7 @@ class CsvTable(Table):
             raise self.malformed("is empty, the first line has to name the columns")
         if "\0" in head:
             raise self.malformed("is not UTF-8 but UTF-16, or no text; save it as CSV in UTF-8")
-        self._delimiter = max(DELIMITERS, key=head.count)
+        self._delimiter = separator(head)
         rows = self._lines()
         self.names = tuple(name.strip() for name in next(rows, (1, [""]))[1])
         seen: set[str] = set()

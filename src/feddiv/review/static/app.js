@@ -83,7 +83,8 @@ class App {
     const mine = kept.site === number;
     this.grid.active = 0;
     this.filters.show(mine && kept.filters ? kept.filters : this.store.filters);
-    const index = mine ? this.store.index.get(kept.place) ?? 0 : 0;
+    // A key that is pressed at once is not to replace what was decided before.
+    const index = (mine ? this.store.index.get(kept.place) : null) ?? this.store.firstOpen();
     this.view(mine ? kept.mode ?? "grid" : this.mode, index);
     if (list.notes.length) this.note(list.notes.join(" "));
   }

@@ -103,6 +103,14 @@ export class Store {
     return Math.min(at + 1, shown.length - 1);
   }
 
+  // Where to begin: the first of what is shown that nobody has decided, or has skipped at least.
+  firstOpen() {
+    const { shown } = this;
+    const untouched = shown.findIndex((place) => !this.states.has(place));
+    if (untouched >= 0) return untouched;
+    return Math.max(0, shown.findIndex((place) => !this.decided(place)));
+  }
+
   // (given, suggested) → how many of the doubtful labels, the commonest first.
   pairs() {
     const counts = new Map();
