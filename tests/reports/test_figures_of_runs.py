@@ -11,7 +11,9 @@ from feddiv.data import Draw
 from feddiv.methods.registry import METHODS
 from feddiv.reports.client_quality import Quality, by_client, clients_of, hardest, means
 from feddiv.reports.confusions import confusions, representative
+from feddiv.reports.page import report_page
 from feddiv.reports.palette import styles
+from feddiv.reports.picture import draw_picture
 from feddiv.reports.ranking import rankings
 from feddiv.reports.record import RunRecord, Visits, read_runs
 from feddiv.reports.scores import axis_of, scores_by_round
@@ -144,13 +146,58 @@ def test_what_is_said_of_a_run(tmp_path: Path) -> None:
     made_run(tmp_path / "a" / "against" / "fedavg", Shape(samples=200), "method.name=fedavg",
              opinion=False)  # fmt: skip
     run, rival = read_runs([tmp_path / "a"])
-    worse = replace(rival, summary={**rival.summary, "mean_last10_test_accuracy": 0.5})
+    worse = replace(rival, rounds=[{**line, "test_accuracy": 0.5} for line in rival.rounds])
     said = words(run, run, worse)
     assert f"good: Accuracy ends at {run.accuracy['mean_last10']:.1%}" in said
-    assert "points above fedavg." in said
+    assert "points above fedavg in as many." in said
     assert "good: The filter finds 9" in said
     assert "no opinion on single labels" in words(worse, run)
     assert "points below feddiv" in words(worse, run)
+
+
+def curve_of(*accuracies: float, warmup: int = 0) -> list[dict[str, object]]:
+    """Lines of rounds."""
+    return [
+        {"round": place, "stage": "train" if place > warmup else "warmup", "test_accuracy": value}
+        for place, value in enumerate(accuracies, start=1)
+    ]
+
+
+def test_as_many_rounds_of_every_run_are_compared(run: RunRecord) -> None:
+    # All of FedAvg's rounds count, the first too: its own mean would be 0.5.
+    main = replace(run, rounds=curve_of(*[0.2] * 6, 0.6, 0.7, warmup=6))
+    rival = replace(main, label="fedavg", rounds=curve_of(*[0.4] * 6, 0.8, 0.8))
+    said = words(main, main, rival)
+    assert (
+        "bad: Accuracy ends at 65.0%, the mean of the last 2 rounds, 15.0 points below fedavg"
+        in said
+    )
+    page = report_page([main, rival])
+    assert "mean of the last 2 rounds" in page
+    assert "last ten" not in page
+    assert '<td class="number">80.0%</td>' in page
+    legend = draw_picture([main, rival]).axes[0].get_legend()
+    assert legend.get_title().get_text() == "mean of the last 2 rounds"
+    assert [each.get_text() for each in legend.get_texts()] == ["feddiv, 65.0%", "fedavg, 80.0%"]
+
+
+def test_ten_rounds_are_averaged_where_all_have_them(run: RunRecord) -> None:
+    main = replace(run, rounds=curve_of(0.1, *[0.7] * 10, warmup=1))
+    rival = replace(main, label="fedavg", rounds=curve_of(*[0.1] * 5, *[0.6] * 10))
+    said = words(main, main, rival)
+    assert "70.0%, the mean of the last ten rounds, 10.0 points above fedavg." in said
+    begun = replace(main, label="fedcorr", rounds=curve_of(0.1, warmup=1))  # none of its counts
+    assert "the mean of the last ten rounds" in words(main, main, rival, begun)
+
+
+def test_what_experts_got_wrong_themselves_is_said(run: RunRecord) -> None:
+    counts = {"confirmed": 3, "corrected": 2, "wrong_before": 0.4, "wrong_after": 0.2}
+    summary = {**run.summary, "corrections": {**counts, "wrong_trusted": 2}}
+    assert "20.0% are now. Of the experts' own labels 2 are wrong." in words(
+        replace(run, summary=summary)
+    )
+    unknown = {**run.summary, "corrections": {"confirmed": 3, "corrected": 2}}
+    assert "experts' own" not in words(replace(run, summary=unknown))
 
 
 @pytest.mark.parametrize(

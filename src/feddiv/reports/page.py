@@ -8,6 +8,7 @@ from feddiv.core.terminal import NAME, duration, shown
 from feddiv.pages import Html, facts, page, section, table, tag
 from feddiv.pages.page import shipped
 from feddiv.reports.content import content
+from feddiv.reports.ending import Ending
 from feddiv.reports.palette import COLOURS, styles
 from feddiv.reports.record import RunRecord
 from feddiv.reports.sections import (
@@ -83,7 +84,7 @@ def _colours() -> str:
 
 
 def _overview(records: Sequence[RunRecord]) -> list[Html]:
-    main = records[0]
+    main, ending = records[0], Ending.of(records)
     found = [
         tag(
             "li",
@@ -93,24 +94,24 @@ def _overview(records: Sequence[RunRecord]) -> list[Html]:
         )
         for each in findings(main, records)
     ]
-    result = [tag("ul", found, class_="findings"), facts(_figures(main))]
+    result = [tag("ul", found, class_="findings"), facts(_figures(main, ending))]
     if len(records) > 1:
-        result.append(tag("div", _results(records), class_="results"))
+        result.append(tag("div", _results(records, ending), class_="results"))
     return result
 
 
-def _figures(run: RunRecord) -> list[tuple[str, ...]]:
+def _figures(run: RunRecord, ending: Ending) -> list[tuple[str, ...]]:
     """The headline figures that a run has."""
     accuracy, when = run.accuracy, run.best_round
-    measure = run.measure.replace("_", " ")
+    measure, averaged = run.measure.replace("_", " "), ending.words.removeprefix("the ")
     figures: list[tuple[str, ...]] = [
-        (f"{measure}, last ten", percent(accuracy["mean_last10"]), "mean of the last ten rounds"),
+        (f"{measure}, {ending.name}", percent(ending.mean(run)), averaged),
         ("best", percent(accuracy["best"]), "" if when is None else f"in round {when:g}"),
         ("last", percent(accuracy["last"]), "of the last round"),
     ]
-    believed = run.total("mean_last10_believed_accuracy")
+    believed = ending.mean(run, "believed_accuracy")
     if believed is not None:
-        figures.append(("on believed labels", percent(believed), "mean of the last ten rounds"))
+        figures.append(("on believed labels", percent(believed), averaged))
     f1 = run.total("filter.f1")
     if f1 is not None:
         words = f"precision {percent(run.total('filter.precision'))}, "
@@ -128,11 +129,11 @@ def _figures(run: RunRecord) -> list[tuple[str, ...]]:
     return figures
 
 
-def _results(records: Sequence[RunRecord]) -> Html:
+def _results(records: Sequence[RunRecord], ending: Ending) -> Html:
     believed = any(run.believes for run in records)
     columns = [
         "run",
-        "last ten",
+        ending.name,
         "best",
         "last",
         *(["believed"] if believed else []),
@@ -150,8 +151,9 @@ def _results(records: Sequence[RunRecord]) -> Html:
         rows.append(
             [
                 [swatch, shown(run.label, NAME)],
-                *(percent(run.accuracy[end]) for end in ("mean_last10", "best", "last")),
-                *([percent(run.total("mean_last10_believed_accuracy"))] if believed else []),
+                percent(ending.mean(run)),
+                *(percent(run.accuracy[end]) for end in ("best", "last")),
+                *([percent(ending.mean(run, "believed_accuracy"))] if believed else []),
                 "–" if f1 is None else f"{f1:.3f}",
                 percent(run.total("flagged")),
                 percent(run.total("memorisation")),

@@ -14,6 +14,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, PercentF
 from feddiv.core.terminal import shown
 from feddiv.reports.client_quality import by_client, clients_of
 from feddiv.reports.confusions import Cells
+from feddiv.reports.ending import Ending
 from feddiv.reports.palette import COLOURS, FAINT, INK, SLATE, VERMILLION, Style, styles
 from feddiv.reports.ranking import Ranking
 from feddiv.reports.record import RunRecord
@@ -57,13 +58,12 @@ def plot_accuracy(axes: Axes, records: Sequence[RunRecord], width: float = 1.2) 
     up = "against given labels (dotted: believed)" if held_out or believes else "test accuracy"
     dress(axes, "communication round", up)
     values: list[float] = []
+    ending = Ending.of(records)
     for record, style in drawn(records):
         keys = [record.measure] + (["believed_accuracy"] if record.believes else [])
-        said = [record.accuracy["mean_last10"]] if record.accuracy["mean_last10"] else []
-        believed = record.total("mean_last10_believed_accuracy")
-        said += [believed] if believed is not None else []
-        ends = ", believed ".join(percent(each) for each in said)
-        label = f"{shown(record.label)}, last ten rounds {ends}" if ends else shown(record.label)
+        said = [ending.mean(record), ending.mean(record, "believed_accuracy")]
+        ends = ", believed ".join(percent(each) for each in said if each is not None)
+        label = f"{shown(record.label)}, {ends}" if ends else shown(record.label)
         for key in keys:
             known = [
                 (r, v)
@@ -90,6 +90,7 @@ def plot_accuracy(axes: Axes, records: Sequence[RunRecord], width: float = 1.2) 
         labels[::-1],
         loc="upper left" if believes else "lower right",
         frameon=False,
+        title=ending.words.removeprefix("the "),
     )
     if believes:  # lines may be anywhere, and two of each colour
         legend.set_bbox_to_anchor((0.0, -0.14))
