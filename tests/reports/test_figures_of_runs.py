@@ -200,7 +200,7 @@ def test_what_is_said_of_a_run(tmp_path: Path) -> None:
     worse = replace(rival, rounds=[{**line, "test_accuracy": 0.5} for line in rival.rounds])
     said = words(run, run, worse)
     assert f"good: Accuracy ends at {run.accuracy['mean_last10']:.1%}" in said
-    assert "points above fedavg in as many." in said
+    assert "points above fedavg in its last 7." in said
     assert "good: The filter finds 9" in said
     assert "no opinion on single labels" in words(worse, run)
     assert "points below feddiv" in words(worse, run)
@@ -221,7 +221,7 @@ def test_as_many_rounds_of_every_run_are_compared(run: RunRecord) -> None:
     said = words(main, main, rival)
     assert (
         "bad: Accuracy ends at 65.0%, the mean of the last 2 rounds, 15.0 points below fedavg"
-        in said
+        " in its last 2." in said
     )
     page = report_page([main, rival])
     assert "mean of the last 2 rounds" in page

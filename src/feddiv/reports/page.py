@@ -6,13 +6,15 @@ from typing import Any, Final
 from feddiv.core.dotted import flat
 from feddiv.core.terminal import NAME, duration, shown
 from feddiv.pages import Html, facts, page, section, table, tag
+from feddiv.pages.markup import Content
 from feddiv.pages.page import shipped
 from feddiv.reports.content import content
 from feddiv.reports.ending import Ending
-from feddiv.reports.palette import COLOURS, styles
+from feddiv.reports.palette import COLOURS, Style, styles
 from feddiv.reports.record import RunRecord
 from feddiv.reports.sections import (
     accuracy_section,
+    by_run,
     clients_section,
     cost_section,
     filter_section,
@@ -143,25 +145,38 @@ def _results(records: Sequence[RunRecord], ending: Ending) -> Html:
         "time",
         "traffic",
     ]
-    rows = []
-    for run, style in zip(records, styles([each.method for each in records]), strict=True):
-        swatch = tag("span", class_="swatch", style=f"background: var(--{style.colour})")
+    rows: dict[int, list[Content]] = {}
+    drawn = zip(records, styles([each.method for each in records]), strict=True)
+    for place, (run, style) in enumerate(drawn):
         f1 = run.total("filter.f1")
         seconds, up, down = spent(run)
-        rows.append(
-            [
-                [swatch, shown(run.label, NAME)],
-                percent(ending.mean(run)),
-                *(percent(run.accuracy[end]) for end in ("best", "last")),
-                *([percent(ending.mean(run, "believed_accuracy"))] if believed else []),
-                "–" if f1 is None else f"{f1:.3f}",
-                percent(run.total("flagged")),
-                percent(run.total("memorisation")),
-                duration(seconds),
-                size(up + down),
-            ]
-        )
-    return table(columns, rows, numbers=range(1, len(columns)))
+        rows[place] = [
+            [_swatch(style), shown(run.label, NAME)],
+            percent(ending.mean(run)),
+            *(percent(run.accuracy[end]) for end in ("best", "last")),
+            *([percent(ending.mean(run, "believed_accuracy"))] if believed else []),
+            "–" if f1 is None else f"{f1:.3f}",
+            percent(run.total("flagged")),
+            percent(run.total("memorisation")),
+            duration(seconds),
+            size(up + down),
+        ]
+    return by_run(columns, rows)
+
+
+def _swatch(style: Style) -> Html:
+    """The line by which a run is drawn, as variants of a method share their colour."""
+    line = tag(
+        "line",
+        x1=0,
+        x2=26,
+        y1=4,
+        y2=4,
+        stroke_width=3,
+        stroke_dasharray=style.dashes or None,
+        style=f"stroke: var(--{style.colour})",
+    )
+    return tag("svg", line, class_="swatch", aria_hidden="true")
 
 
 def _config(records: Sequence[RunRecord]) -> list[Html]:

@@ -91,7 +91,8 @@ def _accuracy(run: RunRecord, rivals: Sequence[RunRecord], ending: Ending) -> li
         where = "above" if ahead >= 0 else "below"
         best_of = "the best of the others, " if len(known) > 1 else ""
         words += f", {100 * abs(ahead):.1f} points {where} {best_of}{label}"
-        words += "" if ending.rounds == LAST else " in as many"
+        few = "round" if ending.rounds == 1 else ending.rounds
+        words += "" if ending.rounds == LAST else f" in its last {few}"
     found = [Finding(mark, f"{words}.")]  # type: ignore[arg-type]
     curve = counted(run)
     risen = rise(curve)
