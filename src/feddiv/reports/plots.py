@@ -4,7 +4,7 @@ Sizes and fonts are the caller's; colours stay with a method, as on the page.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 import matplotlib
 import numpy as np
@@ -54,11 +54,17 @@ def dress_rounds(axes: Axes, up: str, across: str = "communication round") -> No
     axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
 
 
-def add_legend(axes: Axes, place: str = "best", title: str | None = None) -> None:
+def add_legend(
+    axes: Axes,
+    place: Literal["best", "lower right"] = "best",
+    title: str | None = None,
+    *,
+    below: bool = False,
+) -> None:
     """A legend without a box; one of many entries lies below the axes, off the curves."""
     handles, labels = axes.get_legend_handles_labels()
     handles, labels = handles[::-1], labels[::-1]  # the first run is drawn last
-    if len(labels) <= BESIDE:
+    if len(labels) <= BESIDE and not below:
         axes.legend(handles, labels, loc=place, frameon=False, title=title)
         return
     axes.legend(
@@ -77,7 +83,9 @@ def add_legend(axes: Axes, place: str = "best", title: str | None = None) -> Non
 def legend_columns(axes: Axes, labels: Sequence[str]) -> int:
     """How many columns of such labels go below the axes."""
     spec = axes.get_subplotspec()
-    room = axes.get_figure(root=True).get_figwidth() / (spec.get_gridspec().ncols if spec else 1)
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    room = figure.get_figwidth() / (spec.get_gridspec().ncols if spec else 1)
     size = FontProperties(size=matplotlib.rcParams["legend.fontsize"]).get_size_in_points()
     widest = (0.5 * max(map(len, labels)) + 3.5) * size / 72  # a letter is about half as wide
     return int(np.clip(room // widest, 1, 3))
@@ -131,13 +139,8 @@ def plot_accuracy(axes: Axes, records: Sequence[RunRecord], width: float = 1.2) 
     axes.set_ylim(max(0.0, min(values, default=0.05) - 0.05), 1.02)
     axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
     _shade_warmup(axes, records)
-    title = ending.words.removeprefix("the ")
-    add_legend(axes, "lower right", title)
-    if believes and len(records) <= BESIDE:  # lines may be anywhere, and two of each colour
-        legend = axes.get_legend()
-        assert legend is not None
-        legend.set_loc("upper left")
-        legend.set_bbox_to_anchor((0.0, -0.14))
+    # Where two lines of each colour are drawn, they may be anywhere.
+    add_legend(axes, "lower right", ending.words.removeprefix("the "), below=believes)
 
 
 def _shade_warmup(axes: Axes, records: Sequence[RunRecord]) -> None:
