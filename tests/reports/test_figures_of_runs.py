@@ -1,6 +1,7 @@
 """What charts are made of, in numbers that can be checked by hand."""
 
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,12 @@ import pytest
 from tests.reports.folders import MIXTURE, Shape, made_run
 
 from feddiv.data import Draw
-from feddiv.methods.registry import METHODS
+from feddiv.methods.registry import METHODS, names_of
 from feddiv.reports.client_quality import Quality, by_client, clients_of, hardest, means
 from feddiv.reports.confusions import confusions, representative
-from feddiv.reports.palette import styles
+from feddiv.reports.page import report_page
+from feddiv.reports.palette import COLOURS, styles
+from feddiv.reports.picture import draw_picture
 from feddiv.reports.ranking import rankings
 from feddiv.reports.record import RunRecord, Visits, read_runs
 from feddiv.reports.scores import axis_of, scores_by_round
@@ -53,13 +56,13 @@ def run(tmp_path: Path) -> RunRecord:
 
 def test_quality_by_client(run: RunRecord) -> None:
     judged = by_client(run)
-    assert judged[0] == Quality(flagged=0.5, accuracy=0.5, precision=0.0, recall=None)
+    assert judged[0] == Quality(flagged=0.5, accuracy=0.5, precision=None, recall=None)
     assert judged[1] == Quality(pytest.approx(1 / 3), pytest.approx(2 / 3), 1.0, 0.5)
     held = clients_of(run)
     assert [(each.name, each.wrong) for each in held] == [("north", 0.0), ("south", 2 / 3)]
     assert hardest(held, judged, clean=True) == 0
     assert hardest(held, judged, clean=False) == 1
-    assert means(held, judged, clean=True) == {"accuracy": 0.5, "precision": 0.0, "recall": None}
+    assert means(held, judged, clean=True) == {"accuracy": 0.5, "precision": None, "recall": None}
 
 
 def test_before_the_end_the_last_visits_tell(run: RunRecord) -> None:
@@ -135,6 +138,56 @@ def test_colours_stay_with_a_method() -> None:
     assert len(set(every)) == len(every)
 
 
+# What is left of red, green and blue light for most eyes, without green cones, without red ones
+# (Machado et al. 2009).
+EYES = {
+    "most": np.eye(3),
+    "deuteranopes": np.array(
+        [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]
+    ),
+    "protanopes": np.array(
+        [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]
+    ),
+}
+
+
+def seen(colour: str, eyes: np.ndarray) -> np.ndarray:
+    """A colour in Oklab, in which distances are what people see."""
+    coded = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+    light = np.where(coded <= 0.04045, coded / 12.92, ((coded + 0.055) / 1.055) ** 2.4)
+    cones = np.array(
+        [[0.4122, 0.5363, 0.0514], [0.2119, 0.6807, 0.1074], [0.0883, 0.2817, 0.6300]]
+    ) @ np.clip(eyes @ light, 0, 1)
+    return np.array(
+        [[0.2105, 0.7936, -0.0041], [1.9780, -2.4286, 0.4506], [0.0259, 0.7828, -0.8087]]
+    ) @ np.cbrt(np.clip(cones, 0, None))
+
+
+@pytest.mark.parametrize("eyes", EYES)
+@pytest.mark.parametrize("ground", ["paper", "dark screen"])
+def test_every_method_has_a_colour_of_its_own(eyes: str, ground: str) -> None:
+    chosen = [style.colour for style in styles([*METHODS, "my.own:Method"])]
+    place = ["paper", "dark screen"].index(ground)
+    drawn = {name: seen(COLOURS[name][place], EYES[eyes]) for name in chosen}
+    assert len(drawn) == len(METHODS) + 1
+    # Okabe and Ito's own green and purple are 0.076 apart for deuteranopes.
+    least = 0.1 if eyes == "most" else 0.055
+    near = {
+        (a, b): round(float(np.linalg.norm(drawn[a] - drawn[b])), 3)
+        for a, b in combinations(drawn, 2)
+    }
+    assert {pair: far for pair, far in near.items() if far < least} == {}
+
+
+def test_variants_share_the_colour_of_their_method() -> None:
+    every = styles([*names_of("feddiv"), "feddiv-paper"])[:8]
+    assert {style.colour for style in every} == {"blue"}
+    assert len({style.dashes for style in every}) == 8
+    assert every[0].dashes == ""
+    assert every[0].mark != every[1].mark
+    assert styles(["feddiv-paper", "feddiv"])[1] == every[0]  # whichever comes first
+
+
 def words(run: RunRecord, *others: RunRecord) -> str:
     return "\n".join(f"{each.mark}: {each.words}" for each in findings(run, others))
 
@@ -144,13 +197,58 @@ def test_what_is_said_of_a_run(tmp_path: Path) -> None:
     made_run(tmp_path / "a" / "against" / "fedavg", Shape(samples=200), "method.name=fedavg",
              opinion=False)  # fmt: skip
     run, rival = read_runs([tmp_path / "a"])
-    worse = replace(rival, summary={**rival.summary, "mean_last10_test_accuracy": 0.5})
+    worse = replace(rival, rounds=[{**line, "test_accuracy": 0.5} for line in rival.rounds])
     said = words(run, run, worse)
     assert f"good: Accuracy ends at {run.accuracy['mean_last10']:.1%}" in said
-    assert "points above fedavg." in said
+    assert "points above fedavg in its last 7." in said
     assert "good: The filter finds 9" in said
     assert "no opinion on single labels" in words(worse, run)
     assert "points below feddiv" in words(worse, run)
+
+
+def curve_of(*accuracies: float, warmup: int = 0) -> list[dict[str, object]]:
+    """Lines of rounds."""
+    return [
+        {"round": place, "stage": "train" if place > warmup else "warmup", "test_accuracy": value}
+        for place, value in enumerate(accuracies, start=1)
+    ]
+
+
+def test_as_many_rounds_of_every_run_are_compared(run: RunRecord) -> None:
+    # All of FedAvg's rounds count, the first too: its own mean would be 0.5.
+    main = replace(run, rounds=curve_of(*[0.2] * 6, 0.6, 0.7, warmup=6))
+    rival = replace(main, label="fedavg", rounds=curve_of(*[0.4] * 6, 0.8, 0.8))
+    said = words(main, main, rival)
+    assert (
+        "bad: Accuracy ends at 65.0%, the mean of the last 2 rounds, 15.0 points below fedavg"
+        " in its last 2." in said
+    )
+    page = report_page([main, rival])
+    assert "mean of the last 2 rounds" in page
+    assert "last ten" not in page
+    assert '<td class="number">80.0%</td>' in page
+    legend = draw_picture([main, rival]).axes[0].get_legend()
+    assert legend.get_title().get_text() == "mean of the last 2 rounds"
+    assert [each.get_text() for each in legend.get_texts()] == ["feddiv, 65.0%", "fedavg, 80.0%"]
+
+
+def test_ten_rounds_are_averaged_where_all_have_them(run: RunRecord) -> None:
+    main = replace(run, rounds=curve_of(0.1, *[0.7] * 10, warmup=1))
+    rival = replace(main, label="fedavg", rounds=curve_of(*[0.1] * 5, *[0.6] * 10))
+    said = words(main, main, rival)
+    assert "70.0%, the mean of the last ten rounds, 10.0 points above fedavg." in said
+    begun = replace(main, label="fedcorr", rounds=curve_of(0.1, warmup=1))  # none of its counts
+    assert "the mean of the last ten rounds" in words(main, main, rival, begun)
+
+
+def test_what_experts_got_wrong_themselves_is_said(run: RunRecord) -> None:
+    counts = {"confirmed": 3, "corrected": 2, "wrong_before": 0.4, "wrong_after": 0.2}
+    summary = {**run.summary, "corrections": {**counts, "wrong_trusted": 2}}
+    assert "20.0% are now. Of the experts' own labels 2 are wrong." in words(
+        replace(run, summary=summary)
+    )
+    unknown = {**run.summary, "corrections": {"confirmed": 3, "corrected": 2}}
+    assert "experts' own" not in words(replace(run, summary=unknown))
 
 
 @pytest.mark.parametrize(

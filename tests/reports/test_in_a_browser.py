@@ -67,6 +67,86 @@ def test_a_method_is_switched_off_everywhere(browser, report: Path) -> None:
         assert all(marks(page, chart, "fedavg") for chart in charts)
 
 
+@pytest.fixture(scope="module")
+def variants(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two variants with opinions, and a method without warm-up."""
+    folder = made_run(
+        tmp_path_factory.mktemp("runs") / "a", Shape(rounds=3), "against=[feddiv-paper, fedavg]"
+    )
+    shape, place = Shape(rounds=2), folder / "against"
+    made_run(place / "feddiv-paper", shape, "method.variant=paper")
+    made_run(place / "fedavg", shape, "method.name=fedavg", opinion=False)
+    rounds = place / "fedavg" / "rounds.jsonl"
+    rounds.write_text(rounds.read_text().replace('"warmup"', '"train"'))
+    return save_report([folder])
+
+
+def test_a_run_is_switched_off_in_tables_and_lists(browser, variants: Path) -> None:
+    with opened(browser, variants) as there:
+        page = there.page
+
+        def rows(section: str) -> list[str]:
+            cells = page.locator(f"#{section} [data-rows] tbody tr:visible td:first-child")
+            return [each.strip() for each in cells.all_inner_texts()]
+
+        def chosen() -> list[str]:
+            return [
+                page.locator(f'[data-list="{name}-run"] select').evaluate(
+                    "(select) => select.selectedOptions[0]?.textContent ?? ''"
+                )
+                for name in ("scores", "sets", "labels")
+            ]
+
+        assert rows("overview") == rows("cost") == ["feddiv", "feddiv-paper", "fedavg"]
+        assert rows("clients") == ["feddiv", "feddiv-paper"]
+        assert chosen() == ["feddiv"] * 3
+        first = page.locator(".chip", has_text=re.compile("^feddiv$"))
+        first.click()
+        assert rows("overview") == rows("cost") == ["feddiv-paper", "fedavg"]
+        assert rows("clients") == ["feddiv-paper"]
+        assert chosen() == ["feddiv-paper"] * 3
+        assert page.locator('[data-chart="labels"] svg').count() > 0
+        page.locator(".chip", has_text="feddiv-paper").click()
+        assert rows("clients") == []
+        for chart in ("scores", "sets", "labels"):
+            assert (
+                "No run that is switched on" in page.locator(f'[data-chart="{chart}"]').inner_text()
+            )
+        first.click()
+        assert chosen() == ["feddiv"] * 3
+        assert all(marks(page, chart) for chart in ("scores", "sets"))
+        assert page.locator('[data-chart="labels"] svg').count() > 0
+
+
+def test_variants_share_a_colour_and_differ_in_line_and_mark(browser, variants: Path) -> None:
+    with opened(browser, variants) as there:
+        look = """(selector) => [...document.querySelectorAll(selector)].map((line) =>
+                  [getComputedStyle(line).stroke, line.getAttribute("stroke-dasharray")])"""
+        for place in (".chip line", ".results .swatch line"):
+            first, second, other = there.page.evaluate(look, place)
+            assert first[0] == second[0] != other[0]
+            assert first[1] != second[1]
+        shapes = [
+            there.page.locator(f'[data-chart="stability"] g[data-series="{name}"] > *').first
+            for name in ("feddiv", "feddiv-paper")
+        ]
+        assert [each.evaluate("(mark) => mark.tagName") for each in shapes] == ["circle", "path"]
+
+
+def test_rounds_are_whole_and_warm_up_is_whose_it_is(browser, variants: Path) -> None:
+    with opened(browser, variants) as there:
+        for chart in ("accuracy", "quality", "sets", "memorisation", "seconds", "traffic"):
+            words = there.page.locator(f'[data-chart="{chart}"] text.middle').all_text_contents()
+            numbers = [each for each in words if re.fullmatch(r"[0-9.]+", each)]
+            assert numbers, chart
+            assert all(each.isdigit() for each in numbers), chart
+        accuracy = there.page.locator('[data-chart="accuracy"]')
+        assert "warm-up of feddiv" in accuracy.text_content()
+        there.page.locator(".chip", has_text="fedavg").click()
+        assert "warm-up" in accuracy.text_content()
+        assert "warm-up of" not in accuracy.text_content()
+
+
 def test_colours_stay_with_a_method(browser, report: Path) -> None:
     with opened(browser, report) as there:
         colours = there.page.evaluate(

@@ -83,7 +83,7 @@ ODD = {
     "half": (Shape(), (), {"ended": False}, "The run has not ended: 8 of 8 rounds"),
     "blind": (Shape(truth=False), (), {}, "the true ones are not known"),
     "one round": (Shape(rounds=1), ("warmup.iterations=0",), {}, "1 round, seed"),
-    "few rounds": (Shape(rounds=4), (), {}, ", the mean of its 3 rounds."),
+    "few rounds": (Shape(rounds=4), (), {}, ", the mean of the last 3 rounds."),
     "nothing wrong": (Shape(noisy=False), (), {}, "No label is wrong; the filter flags"),
     "no opinion": (
         Shape(),

@@ -3,8 +3,10 @@
 // Charts.xy(host, spec) draws lines, dots, bars and areas over two axes; Charts.heat(host, spec)
 // draws a matrix. Both may be called again on the same host. A spec of xy:
 //   label              what one sees, for those who cannot
-//   x, y               axes: {label, min, max, log, format, ticks}; without min and max as wide as the data
-//   series             [{name, color, dash, kind, data: [[x, y], …], width, opacity, radius, hover}]
+//   x, y               axes: {label, min, max, log, whole, format, ticks}; without min and max as wide as the data;
+//                      whole: what is counted, so that no tick lies between two numbers
+//   series             [{name, color, dash, kind, data: [[x, y], …], width, opacity, radius, mark, hover}]
+//                      mark: the shape of dots, circle (default), square, triangle, diamond or down
 //                      kind: line (default), dots, bars (of `span` along x, on `base`), area (down to `base`)
 //   bands              [{from, to, text}] along x;  rules: [{x | y, text, dash, color}]
 //   hover              "x" (all series at this place), "nearest" (one point), or nothing
@@ -49,8 +51,8 @@ const Charts = (() => {
     return String(+value.toPrecision(3));
   }
 
-  function ticks(low, high, wanted) {
-    const rough = (high - low) / Math.max(wanted, 1);
+  function ticks(low, high, wanted, whole = false) {
+    const rough = Math.max((high - low) / Math.max(wanted, 1), whole ? 1 : 0);
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough) || rough;
     const found = [];
@@ -82,7 +84,7 @@ const Charts = (() => {
     }
     const bend = axis.log ? Math.log10 : (value) => value;
     const place = (value) => from + ((bend(value) - bend(low)) / (bend(high) - bend(low))) * (to - from);
-    const found = axis.ticks || (axis.log ? logTicks(low, high, wanted) : ticks(low, high, wanted));
+    const found = axis.ticks || (axis.log ? logTicks(low, high, wanted) : ticks(low, high, wanted, axis.whole));
     return { place, low, high, ticks: found, format: axis.format || plain };
   }
 
@@ -139,8 +141,9 @@ const Charts = (() => {
       const from = Math.max(x.place(band.from), left), to = Math.min(x.place(band.to), right);
       if (to <= from) continue;
       node("rect", { x: from, y: top, width: to - from, height: bottom - top, class: "band" }, back);
-      if (band.text && to - from > 7 * band.text.length - 10)
-        node("text", { x: (from + to) / 2, y: top - 8, class: "small middle" }, back, band.text);
+      const wide = 7 * (band.text || "").length - 10; // words may go on beside the band, which is above the curves
+      if (band.text && to - from > wide) node("text", { x: (from + to) / 2, y: top - 8, class: "small middle" }, back, band.text);
+      else if (band.text && from + wide < right) node("text", { x: from, y: top - 8, class: "small" }, back, band.text);
     }
     for (const each of y.ticks) {
       const at = y.place(each);
@@ -171,6 +174,19 @@ const Charts = (() => {
     if (spec.hover) follow(host, svg, tip, spec, x, y, { left, right, top, bottom });
   }
 
+  // Corners of marks around their middle, as large to the eye as a circle of radius 1.
+  const CORNERS = {
+    square: [[-0.9, -0.9], [0.9, -0.9], [0.9, 0.9], [-0.9, 0.9]],
+    triangle: [[0, -1.3], [1.2, 0.8], [-1.2, 0.8]],
+    diamond: [[0, -1.3], [1.3, 0], [0, 1.3], [-1.3, 0]],
+    down: [[0, 1.3], [1.2, -0.8], [-1.2, -0.8]],
+  };
+  function mark(parent, x, y, radius, shape) {
+    const corners = CORNERS[shape];
+    if (!corners) return node("circle", { cx: x.toFixed(1), cy: y.toFixed(1), r: radius }, parent);
+    return node("path", { d: `${path(corners.map(([dx, dy]) => [x + radius * dx, y + radius * dy]))}Z` }, parent);
+  }
+
   function drawSeries(front, series, x, y) {
     const color = series.color, points = series.data.map((point) => [x.place(point[0]), y.place(point[1])]);
     const shared = { opacity: series.opacity, "data-series": series.name };
@@ -187,7 +203,7 @@ const Charts = (() => {
     } else if (series.kind === "dots") {
       const group = node("g", { fill: color, ...shared }, front);
       for (const [cx, cy] of points)
-        if (Number.isFinite(cx) && Number.isFinite(cy)) node("circle", { cx: cx.toFixed(1), cy: cy.toFixed(1), r: series.radius || 3 }, group);
+        if (Number.isFinite(cx) && Number.isFinite(cy)) mark(group, cx, cy, series.radius || 3, series.mark);
     } else {
       const known = points.filter((point) => point.every(Number.isFinite));
       node("path", { d: path(points), class: "line", stroke: color, "stroke-width": series.width || 2, "stroke-dasharray": series.dash || null, ...shared }, front);
@@ -255,5 +271,5 @@ const Charts = (() => {
     }
   }
 
-  return { xy, heat, element, percent, plain };
+  return { xy, heat, element, mark, percent, plain };
 })();

@@ -32,7 +32,7 @@ class HeldLabels:
 class Quality:
     """A filter's decisions on one client; measures are None where the truth is not known.
 
-    Precision is None where nothing is flagged, recall where nothing is wrong.
+    Precision and recall are None where nothing is wrong, precision also where nothing is flagged.
     """
 
     flagged: float
@@ -84,8 +84,15 @@ def _judged(flagged: npt.NDArray[np.bool_], wrong: npt.NDArray[np.bool_] | None)
     share = float(flagged.mean())
     if wrong is None:
         return Quality(share)
-    measures = Confusion.of(flagged, wrong).measures()
-    return Quality(share, *(measures[key] for key in MEASURES))
+    return _measured(share, Confusion.of(flagged, wrong))
+
+
+def _measured(flagged: float, counts: Confusion) -> Quality:
+    measures = counts.measures()
+    if not counts.flagged_wrong + counts.kept_wrong:
+        # What is flagged is all right then, however good the filter: that is no precision of 0.
+        measures = {**measures, "precision": None}
+    return Quality(flagged, *(measures[key] for key in MEASURES))
 
 
 def _seen(line: Mapping[str, Any]) -> Quality | None:
@@ -96,8 +103,7 @@ def _seen(line: Mapping[str, Any]) -> Quality | None:
     keys = Confusion.__dataclass_fields__
     if not isinstance(counts, Mapping) or any(type(counts.get(key)) is not int for key in keys):
         return Quality(level)
-    measures = Confusion(**{key: counts[key] for key in keys}).measures()
-    return Quality(level, *(measures[key] for key in MEASURES))
+    return _measured(level, Confusion(**{key: counts[key] for key in keys}))
 
 
 def hardest(clients: list[HeldLabels], judged: Mapping[int, Quality], *, clean: bool) -> int | None:

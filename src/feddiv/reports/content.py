@@ -93,6 +93,7 @@ def _run(
         "label": shown(record.label, NAME),
         "colour": style.colour,
         "dash": style.dashes,
+        "mark": style.mark,
         "draw": None if record.draw is None else hashes.index(record.draw.hash),
         "measure": record.measure,
         "warmup": record.warmup,

@@ -16,6 +16,7 @@ from feddiv.reports.client_quality import by_client, clients_of, hardest
 from feddiv.reports.confusions import confusions, representative
 from feddiv.reports.palette import INK, styles
 from feddiv.reports.plots import (
+    BESIDE,
     plot_accuracy,
     plot_clients,
     plot_column,
@@ -83,10 +84,15 @@ def _figure(width: float, height: float) -> Figure:
     return figure
 
 
+def _legend(entries: int) -> float:
+    """The height of a legend of so many where it lies below the axes."""
+    return 0.15 * entries if entries > BESIDE else 0.0
+
+
 def _accuracy(records: Sequence[RunRecord]) -> Figure | None:
     if not any(value is not None for each in records for value in each.column(each.measure)):
         return None
-    figure = _figure(COLUMN, 2.4)
+    figure = _figure(COLUMN, 2.4 + _legend(len(records)))
     plot_accuracy(figure.subplots(), records, 1.0)
     return figure
 
@@ -135,7 +141,7 @@ def _ranking(records: Sequence[RunRecord]) -> Figure | None:
     known = [(kind, client) for kind, client in chosen if client is not None]
     if not known:
         return None
-    figure = _figure(PAGE, 2.3)
+    figure = _figure(PAGE, 2.3 + _legend(len(records)))
     names = {each.client: each for each in held}
     all_of = list(zip(records, styles([each.method for each in records]), strict=True))
     for axes, (kind, client) in zip(
@@ -183,7 +189,7 @@ def _stability(records: Sequence[RunRecord]) -> Figure | None:
     pairs = ((run.column("divergence"), run.column(run.measure)) for run in records)
     if not any(a and b is not None for one, two in pairs for a, b in zip(one, two, strict=True)):
         return None
-    figure = _figure(COLUMN, 2.4)
+    figure = _figure(COLUMN, 2.4 + _legend(len(records)))
     plot_stability(figure.subplots(), records)
     return figure
 
@@ -202,7 +208,7 @@ def _column(key: str, up: str) -> Callable[[Sequence[RunRecord]], Figure | None]
     def make(records: Sequence[RunRecord]) -> Figure | None:
         if not any(value is not None for each in records for value in each.column(key)):
             return None
-        figure = _figure(COLUMN, 2.4)
+        figure = _figure(COLUMN, 2.4 + _legend(len(records)))
         plot_column(figure.subplots(), records, key, up)
         return figure
 

@@ -6,12 +6,15 @@ from typing import Any, Final
 from feddiv.core.dotted import flat
 from feddiv.core.terminal import NAME, duration, shown
 from feddiv.pages import Html, facts, page, section, table, tag
+from feddiv.pages.markup import Content
 from feddiv.pages.page import shipped
 from feddiv.reports.content import content
-from feddiv.reports.palette import COLOURS, styles
+from feddiv.reports.ending import Ending
+from feddiv.reports.palette import COLOURS, Style, styles
 from feddiv.reports.record import RunRecord
 from feddiv.reports.sections import (
     accuracy_section,
+    by_run,
     clients_section,
     cost_section,
     filter_section,
@@ -83,7 +86,7 @@ def _colours() -> str:
 
 
 def _overview(records: Sequence[RunRecord]) -> list[Html]:
-    main = records[0]
+    main, ending = records[0], Ending.of(records)
     found = [
         tag(
             "li",
@@ -93,24 +96,24 @@ def _overview(records: Sequence[RunRecord]) -> list[Html]:
         )
         for each in findings(main, records)
     ]
-    result = [tag("ul", found, class_="findings"), facts(_figures(main))]
+    result = [tag("ul", found, class_="findings"), facts(_figures(main, ending))]
     if len(records) > 1:
-        result.append(tag("div", _results(records), class_="results"))
+        result.append(tag("div", _results(records, ending), class_="results"))
     return result
 
 
-def _figures(run: RunRecord) -> list[tuple[str, ...]]:
+def _figures(run: RunRecord, ending: Ending) -> list[tuple[str, ...]]:
     """The headline figures that a run has."""
     accuracy, when = run.accuracy, run.best_round
-    measure = run.measure.replace("_", " ")
+    measure, averaged = run.measure.replace("_", " "), ending.words.removeprefix("the ")
     figures: list[tuple[str, ...]] = [
-        (f"{measure}, last ten", percent(accuracy["mean_last10"]), "mean of the last ten rounds"),
+        (f"{measure}, {ending.name}", percent(ending.mean(run)), averaged),
         ("best", percent(accuracy["best"]), "" if when is None else f"in round {when:g}"),
         ("last", percent(accuracy["last"]), "of the last round"),
     ]
-    believed = run.total("mean_last10_believed_accuracy")
+    believed = ending.mean(run, "believed_accuracy")
     if believed is not None:
-        figures.append(("on believed labels", percent(believed), "mean of the last ten rounds"))
+        figures.append(("on believed labels", percent(believed), averaged))
     f1 = run.total("filter.f1")
     if f1 is not None:
         words = f"precision {percent(run.total('filter.precision'))}, "
@@ -128,11 +131,11 @@ def _figures(run: RunRecord) -> list[tuple[str, ...]]:
     return figures
 
 
-def _results(records: Sequence[RunRecord]) -> Html:
+def _results(records: Sequence[RunRecord], ending: Ending) -> Html:
     believed = any(run.believes for run in records)
     columns = [
         "run",
-        "last ten",
+        ending.name,
         "best",
         "last",
         *(["believed"] if believed else []),
@@ -142,24 +145,38 @@ def _results(records: Sequence[RunRecord]) -> Html:
         "time",
         "traffic",
     ]
-    rows = []
-    for run, style in zip(records, styles([each.method for each in records]), strict=True):
-        swatch = tag("span", class_="swatch", style=f"background: var(--{style.colour})")
+    rows: dict[int, list[Content]] = {}
+    drawn = zip(records, styles([each.method for each in records]), strict=True)
+    for place, (run, style) in enumerate(drawn):
         f1 = run.total("filter.f1")
         seconds, up, down = spent(run)
-        rows.append(
-            [
-                [swatch, shown(run.label, NAME)],
-                *(percent(run.accuracy[end]) for end in ("mean_last10", "best", "last")),
-                *([percent(run.total("mean_last10_believed_accuracy"))] if believed else []),
-                "–" if f1 is None else f"{f1:.3f}",
-                percent(run.total("flagged")),
-                percent(run.total("memorisation")),
-                duration(seconds),
-                size(up + down),
-            ]
-        )
-    return table(columns, rows, numbers=range(1, len(columns)))
+        rows[place] = [
+            [_swatch(style), shown(run.label, NAME)],
+            percent(ending.mean(run)),
+            *(percent(run.accuracy[end]) for end in ("best", "last")),
+            *([percent(ending.mean(run, "believed_accuracy"))] if believed else []),
+            "–" if f1 is None else f"{f1:.3f}",
+            percent(run.total("flagged")),
+            percent(run.total("memorisation")),
+            duration(seconds),
+            size(up + down),
+        ]
+    return by_run(columns, rows)
+
+
+def _swatch(style: Style) -> Html:
+    """The line by which a run is drawn, as variants of a method share their colour."""
+    line = tag(
+        "line",
+        x1=0,
+        x2=26,
+        y1=4,
+        y2=4,
+        stroke_width=3,
+        stroke_dasharray=style.dashes or None,
+        style=f"stroke: var(--{style.colour})",
+    )
+    return tag("svg", line, class_="swatch", aria_hidden="true")
 
 
 def _config(records: Sequence[RunRecord]) -> list[Html]:

@@ -1,7 +1,7 @@
 """Colours that stay with a method on every page and figure, and that the colour-blind tell apart.
 
-Of Okabe and Ito's eight, vermillion is left to wrong labels. Methods that share a colour differ in
-how their line is drawn, and so do several runs of one method.
+Okabe and Ito's, of which vermillion is left to wrong labels, and four that keep away from them.
+Variants and several runs of one method share its colour, and differ in line and mark.
 """
 
 from collections import Counter
@@ -17,32 +17,37 @@ COLOURS: Final = {
     "purple": ("#CC79A7", "#E5A3C8"),
     "orange": ("#E69F00", "#F5B73D"),
     "grey": ("#666666", "#9A9A9A"),
+    "olive": ("#5C5A00", "#8A8A1E"),
+    "wine": ("#7A1743", "#C8325F"),
+    "indigo": ("#3A2A9E", "#4F5FFF"),
+    "violet": ("#A64DFF", "#AA44BB"),
     "black": ("#1A1A1A", "#E8E8E8"),
 }
 VERMILLION: Final = "#D55E00"  # wrong labels
 SLATE: Final = "#9AA5B1"  # right ones
 INK, FAINT = "#333333", "#F0F0F0"
-DASHES: Final = ("", "6 3", "2 3", "9 3 2 3", "12 4")  # as SVG writes them
+# As SVG writes them.
+DASHES: Final = ("", "6 3", "2 3", "9 3 2 3", "12 4", "9 3 2 3 2 3", "3 6", "14 3 5 3")
+MARKS: Final = ("circle", "square", "triangle", "diamond", "down")
 
 _METHODS: Final = {
-    "feddiv": ("blue", 0),
-    "feddiv-paper": ("sky", 0),
-    "fedavg": ("grey", 0),
-    "fedprox": ("grey", 1),
-    "fedcorr": ("green", 0),
-    "jointopt": ("green", 1),
-    "fedrn": ("purple", 0),
-    "dividemix": ("purple", 1),
-    "rofl": ("orange", 0),
-    "arfl_residual": ("orange", 1),
-    "arfl_auto": ("orange", 2),
+    "feddiv": "blue",
+    "fedavg": "grey",
+    "fedprox": "olive",
+    "rofl": "orange",
+    "arfl_residual": "sky",
+    "arfl_auto": "wine",
+    "jointopt": "indigo",
+    "dividemix": "violet",
+    "fedcorr": "green",
+    "fedrn": "purple",
 }
-_OTHERS: Final = {"feddiv": "sky"}  # other variants, by method; methods of others' own are black
+_OWN: Final = "black"  # of methods that are others' own
 
 
 @dataclass(frozen=True)
 class Style:
-    """How a run is drawn: a colour's name, and one of the dashes."""
+    """How a run is drawn: a colour's name, and which of the dashes and marks."""
 
     colour: str
     dash: int
@@ -57,22 +62,21 @@ class Style:
         """The line, as SVG writes it."""
         return DASHES[self.dash % len(DASHES)]
 
+    @property
+    def mark(self) -> str:
+        """The shape of its dots."""
+        return MARKS[self.dash % len(MARKS)]
+
 
 def styles(methods: Sequence[str]) -> list[Style]:
     """How runs of these methods, by their names with variants, are drawn on one figure."""
     taken: Counter[Style] = Counter()
     chosen = []
     for method in methods:
-        name = method.partition("-")[0]
-        colour, dash = _METHODS.get(method) or (_OTHERS.get(name) or _plain(name), 0)
-        style = Style(colour, dash)
+        name, _, variant = method.partition("-")
+        style = Style(_METHODS.get(name, _OWN), 1 if variant else 0)
         while taken[style] and style.dash < len(DASHES):
-            style = Style(colour, style.dash + 1)
+            style = Style(style.colour, style.dash + 1)
         taken[style] += 1
         chosen.append(style)
     return chosen
-
-
-def _plain(name: str) -> str:
-    known = _METHODS.get(name)
-    return "black" if known is None else known[0]

@@ -4,16 +4,25 @@ Sizes and fonts are the caller's; colours stay with a method, as on the page.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, PercentFormatter
+from matplotlib.font_manager import FontProperties
+from matplotlib.ticker import (
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    PercentFormatter,
+)
 
 from feddiv.core.terminal import shown
 from feddiv.reports.client_quality import by_client, clients_of
 from feddiv.reports.confusions import Cells
+from feddiv.reports.ending import Ending
 from feddiv.reports.palette import COLOURS, FAINT, INK, SLATE, VERMILLION, Style, styles
 from feddiv.reports.ranking import Ranking
 from feddiv.reports.record import RunRecord
@@ -22,6 +31,8 @@ from feddiv.reports.verdict import percent
 
 BLUE: Final = COLOURS["blue"][0]
 ORANGE: Final = COLOURS["orange"][0]
+BESIDE: Final = 3  # entries of a legend that may lie among the curves
+MARKERS: Final = {"circle": "o", "square": "s", "triangle": "^", "diamond": "D", "down": "v"}
 GRID: Final = "#E6E6E6"
 RIGHT: Final = LinearSegmentedColormap.from_list("right", ["#DCEAF3", BLUE])
 WRONG: Final = LinearSegmentedColormap.from_list("wrong", ["#FBE3D3", VERMILLION])
@@ -35,6 +46,49 @@ def dress(axes: Axes, across: str, up: str) -> None:
     axes.tick_params(colors=INK)
     axes.set_axisbelow(True)
     axes.grid(axis="y", color=GRID, linewidth=0.6)
+
+
+def dress_rounds(axes: Axes, up: str, across: str = "communication round") -> None:
+    """The same along rounds, of which there are no halves."""
+    dress(axes, across, up)
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
+
+
+def add_legend(
+    axes: Axes,
+    place: Literal["best", "lower right"] = "best",
+    title: str | None = None,
+    *,
+    below: bool = False,
+) -> None:
+    """A legend without a box; one of many entries lies below the axes, off the curves."""
+    handles, labels = axes.get_legend_handles_labels()
+    handles, labels = handles[::-1], labels[::-1]  # the first run is drawn last
+    if len(labels) <= BESIDE and not below:
+        axes.legend(handles, labels, loc=place, frameon=False, title=title)
+        return
+    axes.legend(
+        handles,
+        labels,
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0.0),
+        borderaxespad=4.0,  # in sizes of the font: below the ticks and the name of the axis
+        ncols=legend_columns(axes, labels),
+        columnspacing=1.2,
+        frameon=False,
+        title=title,
+    )
+
+
+def legend_columns(axes: Axes, labels: Sequence[str]) -> int:
+    """How many columns of such labels go below the axes."""
+    spec = axes.get_subplotspec()
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    room = figure.get_figwidth() / (spec.get_gridspec().ncols if spec else 1)
+    size = FontProperties(size=matplotlib.rcParams["legend.fontsize"]).get_size_in_points()
+    widest = (0.5 * max(map(len, labels)) + 3.5) * size / 72  # a letter is about half as wide
+    return int(np.clip(room // widest, 1, 3))
 
 
 def line_of(style: Style) -> str | tuple[float, tuple[float, ...]]:
@@ -55,15 +109,14 @@ def plot_accuracy(axes: Axes, records: Sequence[RunRecord], width: float = 1.2) 
     believes = any(record.believes for record in records)
     held_out = main.measure != "test_accuracy"
     up = "against given labels (dotted: believed)" if held_out or believes else "test accuracy"
-    dress(axes, "communication round", up)
+    dress_rounds(axes, up)
     values: list[float] = []
+    ending = Ending.of(records)
     for record, style in drawn(records):
         keys = [record.measure] + (["believed_accuracy"] if record.believes else [])
-        said = [record.accuracy["mean_last10"]] if record.accuracy["mean_last10"] else []
-        believed = record.total("mean_last10_believed_accuracy")
-        said += [believed] if believed is not None else []
-        ends = ", believed ".join(percent(each) for each in said)
-        label = f"{shown(record.label)}, last ten rounds {ends}" if ends else shown(record.label)
+        said = [ending.mean(record), ending.mean(record, "believed_accuracy")]
+        ends = ", believed ".join(percent(each) for each in said if each is not None)
+        label = f"{shown(record.label)}, {ends}" if ends else shown(record.label)
         for key in keys:
             known = [
                 (r, v)
@@ -78,32 +131,31 @@ def plot_accuracy(axes: Axes, records: Sequence[RunRecord], width: float = 1.2) 
                 linewidth=1.7 * width if record is main else width,
                 linestyle=line_of(style) if key == record.measure else "dotted",
                 label=label if key == record.measure else None,
-                marker="o" if len(known) < 3 else None,  # a line of one round would not show
+                marker=MARKERS[style.mark]
+                if len(known) < 3
+                else None,  # a line of one round would not show
             )
     axes.set_xlim(0, max([1.0, *(record.spent[-1] for record in records if record.spent)]))
     axes.set_ylim(max(0.0, min(values, default=0.05) - 0.05), 1.02)
     axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
-    _shade_warmup(axes, main)
-    handles, labels = axes.get_legend_handles_labels()
-    legend = axes.legend(
-        handles[::-1],
-        labels[::-1],
-        loc="upper left" if believes else "lower right",
-        frameon=False,
-    )
-    if believes:  # lines may be anywhere, and two of each colour
-        legend.set_bbox_to_anchor((0.0, -0.14))
+    _shade_warmup(axes, records)
+    # Where two lines of each colour are drawn, they may be anywhere.
+    add_legend(axes, "lower right", ending.words.removeprefix("the "), below=believes)
 
 
-def _shade_warmup(axes: Axes, run: RunRecord) -> None:
-    if not run.warmup:
+def _shade_warmup(axes: Axes, records: Sequence[RunRecord]) -> None:
+    """As far as every run is in warm-up; where some have none the first one's, by its name."""
+    shared, main = min(run.warmup for run in records), records[0]
+    end = shared or main.warmup
+    if not end:
         return
-    axes.axvspan(0, run.warmup, color=FAINT, zorder=0)
+    axes.axvspan(0, end, color=FAINT, zorder=0)
     axes.annotate(
-        "warm-up",
-        (run.warmup / 2, 0.985),
+        "warm-up" if shared else f"warm-up of {shown(main.label)}",
+        (0, 0.985),
+        (3, 0),  # from the edge, as it may be longer than the warm-up
         xycoords=("data", "axes fraction"),
-        ha="center",
+        textcoords="offset points",
         va="top",
         color="#777777",
         fontsize="small",
@@ -156,8 +208,9 @@ def plot_clients(axes: Axes, records: Sequence[RunRecord], measure: str = "accur
         axes.plot(
             places,
             heights,
-            "o-",
             color=style.on_paper,
+            linestyle=line_of(style),
+            marker=MARKERS[style.mark],
             linewidth=0.7,
             markersize=3 if len(held) <= 60 else 1.8,
             label=shown(record.label),
@@ -170,7 +223,10 @@ def plot_clients(axes: Axes, records: Sequence[RunRecord], measure: str = "accur
     axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
     if len(held) <= 40:
         axes.set_xticks(places, [shown(each.name, 10) for each in held])
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    handles, labels = axes.get_legend_handles_labels()
+    axes.legend(
+        handles[::-1], labels[::-1], loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False
+    )
 
 
 def _other_draw(record: RunRecord, main: RunRecord) -> bool:
@@ -183,7 +239,7 @@ def plot_ranking(axes: Axes, ranked: Sequence[tuple[str, Style, Ranking]]) -> No
     """p(clean) of one client's labels by the rank of their scores (Figure 7)."""
     dress(axes, "labels by score, the least doubtful first", "p(clean)")
     axes.axhline(0.5, color=INK, linewidth=0.6, linestyle="dashed")
-    for name, style, ranking in ranked:
+    for name, style, ranking in reversed(ranked):
         x, p, wrong = ranking.rank + 1, ranking.p_clean, ranking.wrong
         said = shown(name)
         if wrong is not None:
@@ -191,7 +247,7 @@ def plot_ranking(axes: Axes, ranked: Sequence[tuple[str, Style, Ranking]]) -> No
             axes.plot(x[wrong], p[wrong], ".", color=VERMILLION, markersize=2.5, zorder=3)
         axes.plot(x, p, color=style.on_paper, linestyle=line_of(style), linewidth=1.1, label=said)
     axes.set_ylim(-0.03, 1.03)
-    axes.legend(loc="best", frameon=False)
+    add_legend(axes)
 
 
 def plot_labels(axes: Axes, cells: Cells | None, classes: int) -> None:
@@ -221,19 +277,20 @@ def plot_stability(axes: Axes, records: Sequence[RunRecord]) -> None:
             continue
         x, y = zip(*known, strict=True)
         axes.plot(x, y, color=style.on_paper, linewidth=0.4, alpha=0.4)
-        axes.plot(x, y, ".", color=style.on_paper, markersize=3, label=shown(record.label))
-        axes.plot(x[-1:], y[-1:], "o", color=style.on_paper, markersize=5)
+        mark = MARKERS[style.mark]
+        axes.plot(x, y, mark, color=style.on_paper, markersize=2, label=shown(record.label))
+        axes.plot(x[-1:], y[-1:], mark, color=style.on_paper, markersize=5)
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=8))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
-    axes.legend(loc="best", frameon=False)
+    add_legend(axes)
 
 
 def plot_sets(axes: Axes, run: RunRecord) -> None:
     """What becomes of the labels of each round's clients."""
-    dress(axes, "communication round", "share of the round's labels")
+    dress_rounds(axes, "share of the round's labels")
     columns = [run.column(key) for key in ("clean", "noisy", "relabelled", "reselected")]
     rows = [
         (spent, clean, clean + noisy, relabelled or 0.0, trained)
@@ -257,7 +314,7 @@ def plot_sets(axes: Axes, run: RunRecord) -> None:
 
 def plot_column(axes: Axes, records: Sequence[RunRecord], key: str, up: str) -> None:
     """A number of every round, one line for each run; a dot at the end where only that is known."""
-    dress(axes, "communication round", up)
+    dress_rounds(axes, up)
     for record, style in drawn(records):
         known = [
             (r, v) for r, v in zip(record.spent, record.column(key), strict=True) if v is not None
@@ -268,7 +325,7 @@ def plot_column(axes: Axes, records: Sequence[RunRecord], key: str, up: str) -> 
         if not known:
             continue
         x, y = zip(*known, strict=True)
-        marker = "o" if len(x) < 3 else None
+        marker = MARKERS[style.mark] if len(x) < 3 else None
         axes.plot(
             x,
             y,
@@ -280,4 +337,4 @@ def plot_column(axes: Axes, records: Sequence[RunRecord], key: str, up: str) -> 
             label=shown(record.label),
         )
     axes.yaxis.set_major_formatter(PercentFormatter(xmax=1))
-    axes.legend(loc="best", frameon=False)
+    add_legend(axes)

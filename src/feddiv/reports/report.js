@@ -7,7 +7,12 @@
   const hidden = new Set(), drawings = [];
   const shown = () => runs.filter((_, place) => !hidden.has(place));
   const host = (name) => document.querySelector(`[data-chart="${name}"]`);
-  const redraw = () => drawings.forEach((draw) => draw());
+  const redraw = () => { rows(); drawings.forEach((draw) => draw()); };
+  // Tables with a row for each run say whose it is.
+  const rows = () => document.querySelectorAll("[data-rows]").forEach((table) => {
+    const whose = table.dataset.rows.split(" ");
+    table.querySelectorAll("tbody tr").forEach((row, place) => { row.hidden = hidden.has(+whose[place]); });
+  });
   const drawn = (name, draw) => { const place = host(name); if (place) { const job = () => draw(place); drawings.push(job); job(); } };
   const empty = (place, words) => { place.replaceChildren(); element("p", "empty", place, words); };
   const points = (across, values) => across.map((x, place) => [x, values[place] ?? NaN]);
@@ -46,6 +51,23 @@
     return () => { const value = select.value; return Number.isNaN(+value) ? value : +value; };
   }
 
+  // Of the runs that are switched on: the one that was chosen, else the first; none where all are off.
+  function runList(name, numbers, change) {
+    const place = document.querySelector(`[data-list="${name}"]`), select = place && element("select", "", place);
+    let wanted = numbers[0];
+    for (const number of select ? numbers : []) element("option", "", select, runs[number].label).value = number;
+    select?.addEventListener("change", () => { wanted = +select.value; change(); });
+    if (place && numbers.length < 2) place.hidden = true;
+    return () => {
+      const on = numbers.filter((number) => !hidden.has(number)), now = on.includes(wanted) ? wanted : on[0];
+      if (select) {
+        for (const option of select.options) option.hidden = option.disabled = hidden.has(+option.value);
+        select.value = now ?? "";
+      }
+      return now;
+    };
+  }
+
   function legend() {
     const place = document.getElementById("legend");
     if (!place) return;
@@ -61,6 +83,7 @@
       if (run.dash) stroke.setAttribute("stroke-dasharray", run.dash);
       stroke.style.stroke = color(run);
       line.append(stroke);
+      Charts.mark(line, 13, 4, 3, run.mark).style.fill = color(run);
       chip.append(line, run.label);
       chip.addEventListener("click", () => {
         if (!hidden.delete(number)) hidden.add(number);
@@ -70,9 +93,11 @@
     });
   }
 
+  // As far as every run is in warm-up; where some have none the first one's that has, by its name.
   const warmups = () => {
-    const ends = new Set(shown().map((run) => run.warmup).filter((end) => end > 0));
-    return ends.size === 1 ? [{ from: 0, to: [...ends][0], text: "warm-up" }] : [];
+    const shared = Math.min(...shown().map((run) => run.warmup)), own = shown().find((run) => run.warmup > 0);
+    if (!own) return [];
+    return [shared > 0 ? { from: 0, to: shared, text: "warm-up" } : { from: 0, to: own.warmup, text: `warm-up of ${own.label}` }];
   };
   // Of very many rounds a running mean is what one can follow; the rounds themselves stay behind it.
   const MANY = 150;
@@ -106,14 +131,14 @@
         if (run.series.believed_accuracy)
           series.push({ name: `${run.label}, believed`, color: color(run), dash: "2 3", data: points(across, run.series.believed_accuracy).filter((point) => Number.isFinite(point[1])), width: 1.6 });
         const best = values.indexOf(run.end.best);
-        if (best >= 0) series.push({ name: `${run.label}, best`, color: color(run), kind: "dots", radius: 5, data: [[across[best], values[best]]], hover: false });
+        if (best >= 0) series.push({ name: `${run.label}, best`, color: color(run), kind: "dots", mark: run.mark, radius: 5, data: [[across[best], values[best]]], hover: false });
       }
       if (!series.length) return empty(place, hidden.size ? "All runs with a measure are switched off." : "No round was evaluated.");
       const values = series.flatMap((each) => each.data.map((point) => point[1]));
       const format = { round: plain, time: (x) => duration(x), traffic: (x) => `${plain(x)} MB` }[key];
       Charts.xy(place, {
         label: "Accuracy by round", hover: "x", height: place.clientWidth < 460 ? 280 : 360,
-        x: { label: { round: "communication round", time: "time spent", traffic: "MB sent, both ways" }[key], min: 0, format, ticks: key === "time" ? timeTicks(series) : undefined },
+        x: { label: { round: "communication round", time: "time spent", traffic: "MB sent, both ways" }[key], min: 0, whole: key === "round", format, ticks: key === "time" ? timeTicks(series) : undefined },
         y: { label: runs[0].measure.replace(/_/g, " "), min: Math.max(0, Math.floor(20 * Math.min(...values)) / 20), max: 1, format: percent },
         series, bands: key === "round" ? warmups() : [],
         tip: (x, found) => [key === "round" ? roundsOf(x) : format(x), found.map((each) => [each.series.color, `${each.series.name}: ${percent(each.point[2] ?? each.point[1])}`])],
@@ -128,21 +153,25 @@
   }
 
   function scores() {
-    const able = runs.map((run, number) => [number, run]).filter(([, run]) => run.scores);
+    const able = runs.map((_, number) => number).filter((number) => runs[number].scores);
     if (!able.length) return;
-    const run = list("scores-run", able.map(([number, each]) => [number, each.label]), () => refit());
+    const run = runList("scores-run", able, () => draw());
     const slider = document.getElementById("scores-round"), output = document.getElementById("scores-at");
-    const frame = () => runs[run()].scores.frames[slider ? +slider.value : 0];
-    const refit = () => {
-      const last = runs[run()].scores.frames.length - 1;
+    let fitted;
+    const refit = (number) => { // another run has other rounds
+      if (fitted === number) return;
+      fitted = number;
+      const last = runs[number].scores.frames.length - 1;
       slider.max = last; slider.value = last;
       slider.parentElement.hidden = last < 1;
-      redraw();
     };
     slider.addEventListener("input", () => draw());
     const place = host("scores");
     const draw = () => {
-      const { frames, axis } = runs[run()].scores, now = frame();
+      const number = run();
+      if (number === undefined) { output.textContent = ""; return empty(place, "No run that is switched on notes its scores."); }
+      refit(number);
+      const { frames, axis } = runs[number].scores, now = frames[+slider.value];
       const when = now.everybody ? `end of the run, all clients` : `round ${plain(now.round)}, its clients`;
       output.textContent = when;
       const kinds = [["right", "right labels", "var(--right)"], ["wrong", "wrong labels", "var(--wrong)"], ["given", "given labels", "var(--right)"]].filter(([key]) => now[key]);
@@ -173,7 +202,7 @@
       });
     };
     drawings.push(draw);
-    refit();
+    draw();
   }
 
   function quality() {
@@ -182,7 +211,7 @@
     drawn("quality", (place) => {
       const series = lines(`filter.${measure()}`);
       if (!series.length) return empty(place, "No run that is switched on has this measure.");
-      Charts.xy(place, { label: "Quality of the filter by round", hover: "x", x: { label: "communication round", min: 0 }, y: { max: 1, min: low(series), format: percent }, series, bands: warmups(), tip: tipOf(percent) });
+      Charts.xy(place, { label: "Quality of the filter by round", hover: "x", x: { label: "communication round", min: 0, whole: true }, y: { max: 1, min: low(series), format: percent }, series, bands: warmups(), tip: tipOf(percent) });
     });
   }
   const low = (series) => Math.max(0, Math.floor(10 * Math.min(...series.flatMap((each) => each.data.map((point) => point[1]).filter(Number.isFinite)))) / 10);
@@ -208,7 +237,7 @@
         const data = order.map((client, at) => [at, run.clients[client[0]]?.[key] ?? NaN]);
         if (!data.some((point) => Number.isFinite(point[1]))) continue;
         series.push({ name: run.label, color: color(run), dash: run.dash, width: 1.2, opacity: 0.55, data, hover: false });
-        series.push({ name: run.label, color: color(run), kind: "dots", radius: order.length > 60 ? 2.4 : 3.8, data });
+        series.push({ name: run.label, color: color(run), kind: "dots", mark: run.mark, radius: order.length > 60 ? 2.4 : 3.8, data });
       }
       if (!ofDraw().some((run) => Object.keys(run.clients).length)) return empty(place, "No run that is switched on has an opinion on single labels.");
       const bands = clean ? [{ from: -0.5, to: clean - 0.5, text: `${clean} clean ${clean === 1 ? "client" : "clients"}` }] : [];
@@ -265,21 +294,30 @@
   function labels() {
     const place = host("labels");
     if (!place) return;
-    const withLabels = runs.map((run, number) => [number, run.label]).filter(([number]) => Object.keys(runs[number].labels).length);
-    const run = list("labels-run", withLabels, () => { fill(); draw(); });
+    const able = runs.map((_, number) => number).filter((number) => Object.keys(runs[number].labels).length);
+    if (!able.length) return;
+    const run = runList("labels-run", able, () => follow());
     const holder = document.querySelector('[data-list="labels-client"]'), select = element("select", "", holder);
     const fill = () => {
       select.replaceChildren();
-      const chosen = runs[run()], draw = draws[chosen.draw];
+      const chosen = runs[filled], draw = draws[chosen.draw];
       element("option", "", select, "five, from clean to noisy").value = "";
       for (const client of draw.clients) if (chosen.labels[client[0]]) element("option", "", select, clientWords(client)).value = client[0];
     };
-    fill();
+    let filled;
+    const follow = () => { // matrices are many: they are drawn anew where the run is another one
+      const number = run();
+      if (filled === number) return;
+      filled = number;
+      if (number === undefined) { select.replaceChildren(); return empty(place, "No run that is switched on notes labels."); }
+      fill();
+      draw();
+    };
     select.addEventListener("change", () => draw());
     const stages = ["given", "after filter and relabelling", "after the sampler"];
     const draw = () => {
       place.replaceChildren();
-      const chosen = runs[run()], scene = draws[chosen.draw];
+      const chosen = runs[filled], scene = draws[chosen.draw];
       const outside = scene.classes.length; // images of none of the classes get a row of their own
       const ids = select.value === "" ? scene.representative.filter((id) => chosen.labels[id]) : [+select.value];
       place.style.setProperty("--columns", ids.length);
@@ -300,7 +338,8 @@
         });
       }
     };
-    draw();
+    drawings.push(follow);
+    follow();
   }
 
   function training() {
@@ -311,16 +350,18 @@
         if (!values) continue;
         const data = run.series.divergence.map((x, at) => [x ?? NaN, values[at] ?? NaN, run.round[at]]).filter((point) => point[0] > 0 && Number.isFinite(point[1]));
         series.push({ name: run.label, color: color(run), width: 0.8, opacity: 0.35, data, hover: false });
-        series.push({ name: run.label, color: color(run), kind: "dots", radius: 2.8, opacity: 0.8, data });
-        if (data.length) series.push({ name: run.label, color: color(run), kind: "dots", radius: 6, data: data.slice(-1), hover: false });
+        series.push({ name: run.label, color: color(run), kind: "dots", mark: run.mark, radius: 2.8, opacity: 0.8, data });
+        if (data.length) series.push({ name: run.label, color: color(run), kind: "dots", mark: run.mark, radius: 6, data: data.slice(-1), hover: false });
       }
       if (!series.length) return empty(place, "No run that is switched on notes how far its clients' models move.");
       Charts.xy(place, { label: "Training stability against accuracy", hover: "nearest", x: { label: "squared distance of clients' models", log: true }, y: { label: "accuracy", format: percent, max: 1 }, series, tip: (_, [each]) => [each.series.name, [[each.series.color, `round ${plain(each.point[2])}`], [null, `distance ${plain(each.point[0])}`], [null, `accuracy ${percent(each.point[1])}`]]] });
     });
-    const divided = runs.map((run, number) => [number, run.label]).filter(([number]) => runs[number].series.clean);
-    const run = list("sets-run", divided, () => redraw());
+    const divided = runs.map((_, number) => number).filter((number) => runs[number].series.clean);
+    const run = runList("sets-run", divided, () => redraw());
     drawn("sets", (place) => {
-      const chosen = runs[run()], { clean, noisy, relabelled, reselected } = chosen.series;
+      const number = run();
+      if (number === undefined) return empty(place, "No run that is switched on divides its labels.");
+      const chosen = runs[number], { clean, noisy, relabelled, reselected } = chosen.series;
       const at = clean.map((value, place) => place).filter((place) => clean[place] !== null && noisy[place] !== null && clean[place] + noisy[place] > 0);
       const whole = (place) => clean[place] + noisy[place], x = (place) => chosen.round[place];
       const shares = (value) => { const means = smoothed(at.map((place) => value(place) / whole(place))); return at.map((place, order) => [x(place), means[order]]); };
@@ -332,7 +373,7 @@
         { name: "clean", kind: "area", color: "var(--blue)", opacity: 0.6, data: kept, base: floor },
         ...(reselected ? [{ name: "trained on in the last epoch", color: "var(--ink)", width: 1.6, dash: "5 3", data: shares((place) => reselected[place] ?? NaN) }] : []),
       ];
-      Charts.xy(place, { label: "Sizes of the sets by round", hover: "x", x: { label: "communication round" }, y: { label: "share of the round's labels", min: 0, max: 1, format: percent }, series, tip: (value) => {
+      Charts.xy(place, { label: "Sizes of the sets by round", hover: "x", x: { label: "communication round", whole: true }, y: { label: "share of the round's labels", min: 0, max: 1, format: percent }, series, tip: (value) => {
         const here = at.reduce((best, place) => (Math.abs(x(place) - value) < Math.abs(x(best) - value) ? place : best), at[0]);
         const rows = [["var(--blue)", `clean: ${plain(clean[here])}`]];
         if (relabelled) rows.unshift(["var(--orange)", `relabelled: ${plain(relabelled[here] ?? 0)}`]);
@@ -344,14 +385,14 @@
     drawn("memorisation", (place) => {
       const series = lines("memorisation");
       for (const each of shown())
-        if (each.end.memorisation !== null && each.round.length) series.push({ name: `${each.label}, end`, color: color(each), kind: "dots", radius: 5, data: [[each.round.at(-1), each.end.memorisation]] });
+        if (each.end.memorisation !== null && each.round.length) series.push({ name: `${each.label}, end`, color: color(each), kind: "dots", mark: each.mark, radius: 5, data: [[each.round.at(-1), each.end.memorisation]] });
       if (!series.length) return empty(place, "No run that is switched on has it.");
-      Charts.xy(place, { label: "Memorisation by round", hover: "x", x: { label: "communication round", min: 0 }, y: { label: "wrong labels that the model predicts", min: 0, format: percent }, series, bands: warmups(), tip: tipOf(percent) });
+      Charts.xy(place, { label: "Memorisation by round", hover: "x", x: { label: "communication round", min: 0, whole: true }, y: { label: "wrong labels that the model predicts", min: 0, format: percent }, series, bands: warmups(), tip: tipOf(percent) });
     });
     drawn("classes", (place) => {
       const names = draws[drawAt()]?.classes || runs[0].end.per_class.map((_, at) => at), series = [];
       for (const each of shown())
-        if (each.end.per_class.length) series.push({ name: each.label, color: color(each), kind: "dots", radius: names.length > 40 ? 2.5 : 4.5, opacity: 0.9, data: known(each.end.per_class) });
+        if (each.end.per_class.length) series.push({ name: each.label, color: color(each), kind: "dots", mark: each.mark, radius: names.length > 40 ? 2.5 : 4.5, opacity: 0.9, data: known(each.end.per_class) });
       if (!series.length) return empty(place, "No run that is switched on has ended.");
       const room = 18 + 7 * Math.min(8, Math.max(...names.map((name) => String(name).length)));
       Charts.xy(place, { label: "Accuracy by class", hover: "x", x: { label: "class", min: -0.5, max: names.length - 0.5, ticks: names.map((_, at) => at).filter((at) => at % Math.ceil(names.length / (place.clientWidth / room)) === 0), format: (at) => String(names[at] ?? at).slice(0, 8) }, y: { max: 1, min: low(series), format: percent }, series, tip: (at, found) => [String(names[at] ?? at), found.map((each) => [each.series.color, `${each.series.name}: ${percent(each.point[1])}`])] });
@@ -362,12 +403,12 @@
     drawn("seconds", (place) => {
       const series = lines("seconds");
       if (!series.length) return empty(place, "No run that is switched on notes its time.");
-      Charts.xy(place, { label: "Seconds by round", hover: "x", height: 240, x: { label: "communication round", min: 0 }, y: { label: "seconds of training", min: 0 }, series, bands: warmups(), tip: tipOf((value) => `${plain(value)} s`) });
+      Charts.xy(place, { label: "Seconds by round", hover: "x", height: 240, x: { label: "communication round", min: 0, whole: true }, y: { label: "seconds of training", min: 0 }, series, bands: warmups(), tip: tipOf((value) => `${plain(value)} s`) });
     });
     drawn("traffic", (place) => {
       const series = shown().filter((run) => run.traffic.length).map((run) => ({ name: run.label, color: color(run), dash: run.dash, data: points(run.round, run.traffic) }));
       if (!series.length) return empty(place, "No run that is switched on notes its traffic.");
-      Charts.xy(place, { label: "Traffic by round", hover: "x", height: 240, x: { label: "communication round", min: 0 }, y: { label: "MB so far, both ways", min: 0 }, series, bands: warmups(), tip: tipOf((value) => `${plain(value)} MB`) });
+      Charts.xy(place, { label: "Traffic by round", hover: "x", height: 240, x: { label: "communication round", min: 0, whole: true }, y: { label: "MB so far, both ways", min: 0 }, series, bands: warmups(), tip: tipOf((value) => `${plain(value)} MB`) });
     });
   }
 

@@ -1,10 +1,11 @@
 """The sections of a report that hold charts: what each says, and where its charts go."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from feddiv.core.terminal import NAME, duration, shown
 from feddiv.pages import Html, table, tag
+from feddiv.pages.markup import Content
 from feddiv.reports.client_quality import by_client, clients_of, means
 from feddiv.reports.record import RunRecord
 from feddiv.reports.spending import pace, size, spent
@@ -39,6 +40,12 @@ def choice(name: str) -> Html:
 def select(name: str, words: str) -> Html:
     """A list to choose from; hidden where there is only one."""
     return tag("label", words, data_list=name)
+
+
+def by_run(columns: Sequence[str], rows: Mapping[int, Sequence[Content]]) -> Html:
+    """A table with a row for each run, by its place on the page: it goes with the run's charts."""
+    body = table(columns, rows.values(), numbers=range(1, len(columns)))
+    return tag("div", body, data_rows=" ".join(map(str, rows)))
 
 
 def key(colour: str, words: str) -> Html:
@@ -121,21 +128,21 @@ def clients_section(records: Sequence[RunRecord], data: Data) -> list[Html]:
     )
     words += "clients accuracy is the share of labels that are rightly kept; precision and recall "
     words += "need wrong labels."
-    rows = []
-    for run in records:
+    rows: dict[int, list[Content]] = {}
+    for place, run in enumerate(records):
         held, judged = clients_of(run), by_client(run)
         if not judged or all(each.wrong is None for each in held):
             continue
         clean, noisy = (means(held, judged, clean=kind) for kind in (True, False))
         cells = (clean["accuracy"], *(noisy[name] for name in ("accuracy", "precision", "recall")))
-        rows.append([shown(run.label, NAME), *map(percent, cells)])
+        rows[place] = [shown(run.label, NAME), *map(percent, cells)]
     level = key("wrong", "true noise level") if rows else None
     columns = ["mean over clients", "clean: accuracy", "noisy: accuracy", "precision", "recall"]
     return [
         said(words),
         controls(select("draw", "clients of "), choice("clients"), level),
         chart("clients"),
-        *([table(columns, rows, numbers=range(1, 5))] if rows else []),
+        *([by_run(columns, rows)] if rows else []),
     ]
 
 
@@ -225,24 +232,22 @@ def training_section(data: Data) -> list[Html]:
 
 def cost_section(records: Sequence[RunRecord]) -> list[Html]:
     """Time and traffic."""
-    rows = []
-    for run in records:
+    rows: dict[int, list[Content]] = {}
+    for place, run in enumerate(records):
         seconds, up, down = spent(run)
         test = sum(value or 0 for value in run.column("evaluation_seconds"))
         share = percent(test / seconds) if seconds else "–"
-        rows.append(
-            [
-                shown(run.label, NAME),
-                duration(seconds),
-                pace(run, seconds),
-                share,
-                size(up),
-                size(down),
-            ]
-        )
+        rows[place] = [
+            shown(run.label, NAME),
+            duration(seconds),
+            pace(run, seconds),
+            share,
+            size(up),
+            size(down),
+        ]
     columns = ["run", "time", "pace", "for measuring", "sent by clients", "sent to clients"]
     panels = [
         panel("Time", "Training of each round.", chart("seconds")),
         panel("Traffic", "What crossed between server and clients.", chart("traffic")),
     ]
-    return [tag("div", panels, class_="panels"), table(columns, rows, numbers=range(1, 6))]
+    return [tag("div", panels, class_="panels"), by_run(columns, rows)]

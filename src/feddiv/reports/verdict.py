@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
 from feddiv.core.terminal import SAID, shown
 from feddiv.reports.client_quality import by_client, clients_of, hardest
-from feddiv.reports.record import RunRecord, listed, number
-from feddiv.runs.curve import LAST, after_warmup, rise
+from feddiv.reports.ending import Ending, counted
+from feddiv.reports.record import RunRecord, listed
+from feddiv.runs.curve import LAST, rise
 
 Mark = Literal["good", "bad", "plain"]
 AHEAD: Final = 0.005  # less is no difference
@@ -32,9 +33,10 @@ class Finding:
 def findings(run: RunRecord, others: Sequence[RunRecord] = ()) -> list[Finding]:
     """What is to be said of a run, beside others on the same page; the weightiest first."""
     rivals = [each for each in others if _comparable(run, each)]
+    ending = Ending.of([run, *others])
     found = [
         _progress(run),
-        *_accuracy(run, rivals),
+        *_accuracy(run, rivals, ending),
         _corrections(run),
         *_filter(run),
         _memorised(run, rivals),
@@ -71,17 +73,16 @@ def _progress(run: RunRecord) -> Finding | None:
     return Finding("plain", f"The run has not ended: {done} are done; all figures are so far.")
 
 
-def _accuracy(run: RunRecord, rivals: Sequence[RunRecord]) -> list[Finding]:
-    mean, best = run.accuracy["mean_last10"], run.accuracy["best"]
+def _accuracy(run: RunRecord, rivals: Sequence[RunRecord], ending: Ending) -> list[Finding]:
+    mean, best = ending.mean(run), run.accuracy["best"]
     if mean is None:
         measured = run.accuracy["last"]
         if measured is None:
             return [Finding("plain", "No accuracy was measured.")] if run.rounds else []
         words = f"Accuracy is {percent(measured)}, in warm-up so far."
         return [Finding("plain", words)]
-    curve = after_warmup([_measured(run, line) for line in run.rounds], run.measure)
-    words, mark = f"Accuracy ends at {percent(mean)}, {_averaged(len(curve))}", "plain"
-    against = [(other.accuracy["mean_last10"], other.label) for other in rivals]
+    words, mark = f"Accuracy ends at {percent(mean)}, {ending.words}", "plain"
+    against = [(ending.mean(other), other.label) for other in rivals]
     known = [(value, label) for value, label in against if value is not None]
     if known:
         value, label = max(known)
@@ -90,7 +91,10 @@ def _accuracy(run: RunRecord, rivals: Sequence[RunRecord]) -> list[Finding]:
         where = "above" if ahead >= 0 else "below"
         best_of = "the best of the others, " if len(known) > 1 else ""
         words += f", {100 * abs(ahead):.1f} points {where} {best_of}{label}"
+        few = "round" if ending.rounds == 1 else ending.rounds
+        words += "" if ending.rounds == LAST else f" in its last {few}"
     found = [Finding(mark, f"{words}.")]  # type: ignore[arg-type]
+    curve = counted(run)
     risen = rise(curve)
     if risen is not None:
         words = f"It still rises, by {100 * risen:.1f} points over the last {LAST} measured rounds:"
@@ -107,17 +111,6 @@ def _accuracy(run: RunRecord, rivals: Sequence[RunRecord]) -> list[Finding]:
     return found
 
 
-def _averaged(measured: int) -> str:
-    """What a mean of the last ten rounds is one of, where so many rounds were measured."""
-    if measured >= LAST:
-        return "the mean of the last ten rounds"
-    return "that of its one round" if measured < 2 else f"the mean of its {measured} rounds"
-
-
-def _measured(run: RunRecord, line: dict[str, Any]) -> dict[str, Any]:
-    return {"stage": line.get("stage"), run.measure: number(line.get(run.measure))}
-
-
 def _corrections(run: RunRecord) -> Finding | None:
     """What experts changed before the run began."""
     confirmed, corrected = (run.total(f"corrections.{key}") for key in ("confirmed", "corrected"))
@@ -131,10 +124,12 @@ def _corrections(run: RunRecord) -> Finding | None:
     if before is None or after is None:
         return Finding("plain", f"{words}.")
     mark: Mark = "good" if after < before else "plain"
-    return Finding(
-        mark,
-        f"{words}: {percent(before)} of all labels were wrong before, {percent(after)} are now.",
-    )
+    words += f": {percent(before)} of all labels were wrong before, {percent(after)} are now."
+    mistaken = run.total("corrections.wrong_trusted")
+    if mistaken is not None:
+        count = f"{mistaken:,.0f}" if mistaken else "none"
+        words += f" Of the experts' own labels {count} {'is' if mistaken <= 1 else 'are'} wrong."
+    return Finding(mark, words)
 
 
 def _filter(run: RunRecord) -> list[Finding]:

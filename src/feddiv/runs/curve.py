@@ -9,7 +9,7 @@ from feddiv.core.arrays import Array
 
 # Stages in which a method is not yet what it is about; FedCorr calls its own so.
 WARMUP: Final = ("warmup", "preprocess")
-LAST: Final = 10  # rounds that a line is laid through
+LAST: Final = 10  # rounds that are averaged, and that a line is laid through
 CLEARLY: Final = 0.02  # how far the line has to rise over them, and by how many standard errors
 ERRORS: Final = 3.0
 
@@ -18,6 +18,11 @@ def after_warmup(rounds: Sequence[dict[str, Any]], measure: str) -> Array:
     """A measure of every round after warm-up that has it."""
     values = [line[measure] for line in rounds if line.get("stage") not in WARMUP]
     return np.array([value for value in values if value is not None], np.float64)
+
+
+def mean_of_last(curve: Array, rounds: int = LAST) -> float | None:
+    """The mean of the last rounds of a curve, or of all where there are fewer; None of none."""
+    return float(curve[-rounds:].mean()) if len(curve) else None
 
 
 def rise(curve: Array) -> float | None:

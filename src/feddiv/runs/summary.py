@@ -13,7 +13,7 @@ from feddiv.data import Draw
 from feddiv.federation.federation import Totals
 from feddiv.learning.quality import filter_quality
 from feddiv.methods.contract import Assessment
-from feddiv.runs.curve import after_warmup
+from feddiv.runs.curve import after_warmup, mean_of_last
 from feddiv.runs.evaluate import comparable
 
 HELD_OUT = "held_out_"  # before the names of columns about samples that are kept out of training
@@ -138,11 +138,10 @@ def _counted(totals: Sequence[Totals]) -> dict[str, Any]:
 def accuracies(key: str, measured: Sequence[dict[str, Any]]) -> dict[str, float | None]:
     """Best, last, and mean of the last ten after warm-up of a measure; None where there is none."""
     known = [line[key] for line in measured if line[key] is not None]
-    settled = after_warmup(measured, key)
     return {
         f"best_{key}": max((line[key] for line in comparable(measured, key)), default=None),
         f"last_{key}": float(known[-1]) if known else None,
-        f"mean_last10_{key}": float(settled[-10:].mean()) if len(settled) else None,
+        f"mean_last10_{key}": mean_of_last(after_warmup(measured, key)),
     }
 
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from feddiv.methods.registry import full_name
 from feddiv.reports.figures import COLUMN, PAGE, SETTINGS
 from feddiv.reports.palette import COLOURS, styles
-from feddiv.reports.plots import dress, line_of
+from feddiv.reports.plots import dress, dress_rounds, line_of
 from feddiv.runs.extension import Course
 from feddiv.tables.rows import Row
 from feddiv.tables.summary_table import SummaryTable
@@ -38,7 +38,7 @@ def accuracy_by_round(table: SummaryTable, setting: str) -> bytes:
         figure = Figure(figsize=(PAGE, 2.6), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots()
-        dress(axes, "round", "test accuracy")
+        dress_rounds(axes, "test accuracy", "round")
         for line, style in zip(lines, drawn, strict=True):
             curves = _curves(line.rows)
             if curves is None:
