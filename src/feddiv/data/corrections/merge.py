@@ -19,6 +19,7 @@ from feddiv.data.corrections.file import HEADER, MOST, DecisionFile, in_turn, re
 from feddiv.data.corrections.review import Review
 
 CANNOT_TELL: Final = ""  # a category of its own beside the labels
+MOST_COMPARED: Final = 50  # reviewers: every two of them are compared
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,10 @@ def _numbered(rows: Sequence[Decision]) -> Iterator[tuple[Decision, int]]:
 
 
 def agreements(decisions: Sequence[Decision]) -> list[Agreement]:
-    """Of every two reviewers, by what each decided for themselves before anything was settled."""
+    """Of every two reviewers, by what each decided for themselves before anything was settled.
+
+    Where there are more than `MOST_COMPARED`, of those who judged most.
+    """
     kinds = (DecisionKind.SETTLE, DecisionKind.UNDO, DecisionKind.REDO)
     reviewers = {cell(each.reviewer) for each in decisions if each.decision not in kinds}
     said = {
@@ -64,7 +68,9 @@ def agreements(decisions: Sequence[Decision]) -> list[Agreement]:
         for reviewer, found in Review.of(decisions).own.items()
         if reviewer in reviewers  # not who only settled what others said
     }
-    return [_agreement(pair, said[pair[0]], said[pair[1]]) for pair in combinations(said, 2)]
+    most = set(sorted(said, key=lambda name: -len(said[name]))[:MOST_COMPARED])
+    compared = [name for name in said if name in most]
+    return [_agreement(pair, said[pair[0]], said[pair[1]]) for pair in combinations(compared, 2)]
 
 
 def _agreement(
