@@ -27,6 +27,28 @@ def test_merge_says_how_far_reviewers_agree(command, tmp_path):
     assert len(read(tmp_path / "both.csv").decisions) == 5
 
 
+def test_merge_of_a_crowd_says_the_most_and_no_more(command, tmp_path):
+    crowd = [
+        decided("a.png", "correct", "dog", reviewer=f"{number:04d}", second=number % 60)
+        for number in range(300)
+    ]
+    append(tmp_path / "crowd.csv", crowd)
+    again = [
+        decided("c.png", "correct", "dog", reviewer=f"{number:04d}", second=number % 60)
+        for number in range(200)
+    ]
+    append(tmp_path / "again.csv", [*again, decided("a.png", "confirm", reviewer="0000")])
+    outcome = command("audit", "merge", "crowd.csv", "again.csv", "--out", "all.csv")
+    assert outcome.code == 0, outcome.err
+    lines = outcome.out.splitlines()
+    assert len(read(tmp_path / "all.csv").decisions) == 501
+    assert sum(line.startswith("Agreement  ") for line in lines) == 51
+    assert "Reviewer   and 250 more" in lines
+    assert "And 150 more such lines." in lines
+    assert "Agreement  other pairs, who judged less, are not shown" in lines
+    assert len(lines) < 300
+
+
 def test_merge_needs_two_files_of_the_same_data(refused, tmp_path):
     append(tmp_path / "ann.csv", [decided("a.png", "confirm")])
     assert "two reviewers or more" in refused("audit", "merge", "ann.csv")

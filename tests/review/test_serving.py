@@ -122,6 +122,9 @@ def test_a_folder_that_cannot_be_written(site):
     check_writable(site / "not" / "yet")
     with pytest.raises(UserError, match="cannot be written"):  # nobody can, not even root
         check_writable(Path("/proc/self"))
+    (site / "corrections.csv").symlink_to(site / "elsewhere.csv")
+    with pytest.raises(UserError, match="is a link, and no file elsewhere is written to"):
+        check_writable(site)
 
 
 def _as_somebody() -> list[str]:

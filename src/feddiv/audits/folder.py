@@ -10,6 +10,7 @@ from feddiv.audits.page import PAGE, labels_page
 from feddiv.core.errors import UserError
 from feddiv.core.files import Unreadable, read_json, write_json, write_text
 from feddiv.core.given_files import SMALL
+from feddiv.core.names import check_name
 
 FACTS: Final = "audit.json"
 
@@ -58,6 +59,8 @@ def read_audit(folder: Path) -> tuple[LabelAudit, Estimate | None]:
         try:
             facts = read_json(file, SMALL)
             site, classes = str(facts["site"]), tuple(map(str, facts["classes"]))
+            for name in classes:
+                check_name("class", name)
             data = None if facts["data"] is None else Path(str(facts["data"]))
             if facts["wrong_share"] is not None:
                 share, low, high = map(_share, facts["wrong_share"])

@@ -11,6 +11,7 @@ import numpy as np
 from feddiv.audits.label_audit import COLUMNS, LabelAudit
 from feddiv.core.arrays import Array
 from feddiv.core.errors import UserError
+from feddiv.core.names import check_name
 from feddiv.core.spreadsheets import cell
 from feddiv.data.images.listing import numbered
 from feddiv.data.sources.table_files import CsvTable
@@ -59,6 +60,12 @@ def read_labels(
     given, predicted, samples, quality, confidence = table.texts(
         ["given_label", "predicted_label", "sample", "label_quality", "confidence"]
     )
+    for column, names in zip(NAMES, (samples, given, predicted), strict=True):
+        for row, name in enumerate(names):
+            try:
+                check_name(column, name)
+            except ValueError as problem:
+                raise table.malformed(str(problem), row) from None
     if classes is None:
         classes = numbered([name for name in (*given, *predicted) if name])[0]
     place = {cell(name): number for number, name in enumerate(classes)}

@@ -1,6 +1,7 @@
 """Decisions about labels on the command line: merged, taken to tools, and brought back."""
 
 from collections.abc import Collection, Sequence
+from itertools import islice
 from pathlib import Path
 
 from rich import box
@@ -14,7 +15,8 @@ from feddiv.cli.progress import progress
 from feddiv.core.terminal import NAME, shown
 from feddiv.data.corrections import Conflict, DecisionKind, Review, agreements, merge_files
 
-MOST = 20  # conflicts on a terminal
+MOST = 20  # conflicts on a terminal, and decisions of each
+MOST_LINES = 50  # about reviewers, and about every two of them
 
 
 def print_merge(files: Sequence[Path], out: Path) -> None:
@@ -22,18 +24,25 @@ def print_merge(files: Sequence[Path], out: Path) -> None:
     console = output()
     found = merge_files(files, out)
     review = Review.of(found.decisions)
-    for line in found.notes:
+    for line in found.notes[:MOST_LINES]:
         console.print(line, soft_wrap=True, markup=False)
-    for reviewer, decisions in review.by_reviewer.items():
+    if (left := len(found.notes) - MOST_LINES) > 0:
+        console.print(f"And {left:,} more such lines.", soft_wrap=True)
+    for reviewer, decisions in islice(review.by_reviewer.items(), MOST_LINES):
         kinds = [each.decision for each in decisions.values()]
         confirmed, corrected = kinds.count(DecisionKind.CONFIRM), kinds.count(DecisionKind.CORRECT)
         line = f"{confirmed:,} confirmed, {corrected:,} corrected"
         console.print(f"Reviewer   {shown(reviewer, NAME)}: {line}", soft_wrap=True, markup=False)
-    for each in agreements(found.decisions):
+    if (left := len(review.by_reviewer) - MOST_LINES) > 0:
+        console.print(f"Reviewer   and {left:,} more", soft_wrap=True)
+    pairs = sorted(agreements(found.decisions), key=lambda each: -each.samples)
+    for each in pairs[:MOST_LINES]:
         one, other = (shown(name, NAME) for name in each.reviewers)
         kappa = "not defined" if each.kappa is None else f"{each.kappa:.2f}"
         line = f"{each.same:,} of {each.samples:,} labels alike, Cohen's κ {kappa}"
         console.print(f"Agreement  {one} and {other}: {line}", soft_wrap=True, markup=False)
+    if len(pairs) > MOST_LINES:
+        console.print("Agreement  other pairs, who judged less, are not shown", soft_wrap=True)
     if review.conflicts:
         _print_conflicts(console, review.conflicts)
     line = f"{len(review.conflicts):,}" + (
@@ -50,8 +59,9 @@ def _print_conflicts(console: Console, conflicts: Sequence[Conflict]) -> None:
     for each in conflicts[:MOST]:
         said = ", ".join(
             f"{shown(who, NAME)}: {shown(decision.label, NAME)}"
-            for who, decision in each.decisions.items()
+            for who, decision in islice(each.decisions.items(), MOST)
         )
+        said += f", and {len(each.decisions) - MOST:,} more" * (len(each.decisions) > MOST)
         row = (shown(each.sample, NAME), shown(each.given_label, NAME), said)
         table.add_row(*map(Text, row))
     console.print(table)

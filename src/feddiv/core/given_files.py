@@ -67,6 +67,25 @@ def check_writable(path: Path, setting: str) -> None:
         raise UserError(f"{setting} {path}: is {kind}")
 
 
+def check_no_link(path: Path, setting: str) -> None:
+    """Refuse to write through a link: a folder that came from somebody else would then decide
+    which file elsewhere is changed."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return  # it is not there, or whoever writes to it says why that is impossible
+    if stat.S_ISLNK(found.st_mode):
+        raise UserError(
+            f"{setting} {path}: is a link, and no file elsewhere is written to; put what it leads "
+            "to in its place"
+        )
+    if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+        raise UserError(
+            f"{setting} {path}: has a second name somewhere (a hard link), where it would be "
+            "changed too; put a copy in its place"
+        )
+
+
 def at_home(path: str | Path) -> Path:
     """The path with the home folder that `~` stands for."""
     try:

@@ -19,6 +19,7 @@ from feddiv.audits.labels_file import LABELS
 from feddiv.audits.runs import CLIENTS, client_folder, run_audits
 from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
+from feddiv.core.given_files import check_no_link
 from feddiv.core.import_path import named_in
 from feddiv.core.spreadsheets import cell
 from feddiv.data import Dataset, DataWatcher
@@ -85,6 +86,7 @@ def reviewable(
 def check_writable(folder: Path) -> None:
     """Refuse a folder in which no decision could be kept, before anybody has made one."""
     place, file = folder, folder / CORRECTIONS
+    check_no_link(file, "corrections")
     try:
         there = next(each for each in (folder, *folder.parents) if each.exists())
         with tempfile.TemporaryFile(dir=there):

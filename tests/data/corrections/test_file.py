@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from feddiv.core.errors import UserError
-from feddiv.data.corrections import append, now, read
+from feddiv.data.corrections import append, merge_files, now, read
 from feddiv.data.corrections.decision import TIME
 from feddiv.data.corrections.file import HEADER
 
@@ -190,3 +190,70 @@ def test_processes_that_append_at_once_lose_nothing(file):
         each.join()
     rows = [(each.reviewer, each.time) for each in read(file).decisions]
     assert len(rows) == len(set(rows)) == 100
+
+
+@pytest.mark.parametrize(
+    ("reviewer", "said"),
+    [
+        ("x" * 200_000, "has 200,000 characters, at most 4,096 are allowed"),
+        ("\t" * 4000, "has 8,000 characters"),  # in a cell: each would begin a formula
+        ("a\0b", "has a zero byte in it"),
+        ("\udc80", "has bytes in it that are no text"),
+    ],
+)
+def test_what_could_not_be_read_again_is_not_written(file, reviewer, said):
+    with pytest.raises(UserError, match=said) as problem:
+        append(file, [decided("a.png", "skip"), decided("b.png", "skip", reviewer=reviewer)])
+    assert "\n" not in str(problem.value)
+    assert len(str(problem.value)) < 300 + len(str(file))
+    assert list(file.parent.iterdir()) == []
+
+
+def test_the_longest_names_are_read_again(file):
+    row = decided("a.png", "skip", reviewer='"' * 4095 + "\U0001f600")
+    append(file, [row])
+    assert read(file, PETS).decisions == (row,)
+    file.write_bytes(file.read_bytes()[:-1])  # the line's end: the row is whole
+    assert read(file, PETS).decisions == (row,)
+
+
+def test_a_file_does_not_grow_beyond_what_is_read(file, monkeypatch):
+    monkeypatch.setattr("feddiv.data.corrections.file.MOST", 150)
+    with pytest.raises(UserError, match="would have more than 150 bytes"):
+        append(file, [decided("a.png", "skip")] * 3)
+    assert not file.exists()
+    append(file, [decided("a.png", "skip")])
+    before = file.read_bytes()
+    with pytest.raises(UserError, match="would have more than 150 bytes"):
+        append(file, [decided("a.png", "skip")])
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_links_are_not_written_through(tmp_path, there):
+    (tmp_path / "site").mkdir()
+    file, elsewhere = tmp_path / "site" / "corrections.csv", tmp_path / "elsewhere.csv"
+    mine = tmp_path / "mine.csv"
+    append(mine, [decided("a.png", "skip")])
+    if there:
+        append(elsewhere, [decided("b.png", "skip")])
+    file.symlink_to(elsewhere)
+    before = elsewhere.read_bytes() if there else None
+    for write in (
+        lambda: append(file, [decided("a.png", "skip")]),
+        lambda: merge_files([mine, mine], file),
+    ):
+        with pytest.raises(UserError, match="is a link, and no file elsewhere is written to"):
+            write()
+        assert (elsewhere.read_bytes() if elsewhere.exists() else None) == before
+    assert file.is_symlink()
+
+
+def test_a_file_with_a_second_name_is_not_added_to(tmp_path, file):
+    elsewhere = tmp_path / "elsewhere.csv"
+    append(elsewhere, [decided("b.png", "skip")])
+    before = elsewhere.read_bytes()
+    os.link(elsewhere, file)
+    with pytest.raises(UserError, match="has a second name somewhere"):
+        append(file, [decided("a.png", "skip")])
+    assert elsewhere.read_bytes() == before

@@ -62,6 +62,14 @@ def test_kappa_is_not_made_up_where_it_is_not_defined():
     assert (found.samples, found.kappa) == (0, None)
 
 
+def test_of_a_crowd_those_who_judged_most_are_compared():
+    rows = [row for number in range(80) for row in _rows(str(number), "x" * (1 + number // 40))]
+    found = agreements(rows)
+    assert len(found) == 50 * 49 // 2
+    names = {name for each in found for name in each.reviewers}
+    assert names == {*map(str, range(40, 80)), *map(str, range(10))}
+
+
 def test_files_are_merged_and_settled_and_merged_again(tmp_path):
     ann, bob, out = (tmp_path / name for name in ("ann.csv", "bob.csv", "corrections.csv"))
     append(ann, [decided("a.png", "confirm"), decided("b.png", "correct", "cat", second=4)])

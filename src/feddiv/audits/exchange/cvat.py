@@ -15,24 +15,31 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import quote, unquote
 
-from feddiv.audits.exchange.items import FoundDecision, Item, picture
+from feddiv.audits.exchange.items import FoundDecision, Item, check_path, endings, picture
 from feddiv.audits.label_audit import LabelAudit
 from feddiv.core.errors import UserError
+from feddiv.core.names import LONGEST_NAME
 
 SYNSETS: Final = "synsets.txt"
 NO_LABEL: Final = ("no_label", "NoLabel")
 MOST_MEMBERS: Final = 1_000_000
-LARGEST: Final = 1 << 26  # bytes of a list
+LARGEST: Final = 1 << 26  # bytes of all lists together
+MOST_LABELS: Final = 1_000_000
+LONGEST_LINE: Final = LONGEST_NAME + 100  # a file, and a number
 LINE: Final = re.compile(
     r'"(?P<quoted>[^"]*)"(?P<ending>\S*)(?P<more>.*)|(?P<plain>\S+)(?P<rest>.*)'
 )
 PLAIN: Final = " ,()+&'!@=~"  # of a file's name, beside letters, digits and _.-
 LONGEST: Final = 200  # bytes of a file's name
-MOST_FORMS: Final = 1000  # of one name, with fewer and fewer labels before it
+MOST_FORMS: Final = 100  # of one name, with fewer and fewer labels before it
+LEVELS: Final = 8  # of encoding: each program on the way may add one
+# Of these methods zipfile unpacks no more than it is asked for.
+BOUNDED: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 UTF8: Final = 0x800  # the flag of a name in a ZIP
 
 
@@ -68,6 +75,9 @@ def read(
             names = [_member(each) for each in packed.infolist()]
             if len(names) > MOST_MEMBERS:
                 raise ValueError(f"has more than {MOST_MEMBERS:,} files")
+            for name in names:
+                check_path(name)
+            _check_size(packed)
             lists = {
                 name: _text(packed, each)
                 for name, each in zip(names, packed.infolist(), strict=True)
@@ -114,11 +124,13 @@ class _Names:
 def _listed(lists: Mapping[str, str], known: _Names, classes: _Names) -> Iterator[FoundDecision]:
     """Lines such as `name.jpg 3`, or `"name with spaces".jpg 3`."""
     synsets = next(text for name, text in lists.items() if PurePosixPath(name).name == SYNSETS)
-    labels = [line.strip() for line in synsets.splitlines() if line.strip()]
+    labels = list(islice(_lines(SYNSETS, synsets), MOST_LABELS + 1))
+    if len(labels) > MOST_LABELS:
+        raise ValueError(f"{SYNSETS}: has more than {MOST_LABELS:,} labels")
     for name, text in lists.items():
         if PurePosixPath(name).name == SYNSETS:
             continue
-        for line in filter(None, map(str.strip, text.splitlines())):
+        for line in _lines(name, text):
             match = LINE.fullmatch(line)
             numbers = (
                 (match["more"] if match["plain"] is None else match["rest"]).split()
@@ -145,8 +157,8 @@ def _listed(lists: Mapping[str, str], known: _Names, classes: _Names) -> Iterato
 def _sample(file: PurePosixPath, samples: _Names, labels: _Names) -> str:
     """The sample behind a file: the labels that it once had stand before its name. Its slashes are
     folders again where somebody has decoded them."""
-    for at in range(len(file.parts)):
-        text = str(PurePosixPath(*file.parts[at:]))
+    check_path(str(file))
+    for text in endings(file):
         found = _behind(text, samples.exact, labels.exact)
         found = found or _behind(_plain(text), samples.plain, labels.plain)
         if found is not None:
@@ -154,14 +166,16 @@ def _sample(file: PurePosixPath, samples: _Names, labels: _Names) -> str:
     return unquote(file.name)
 
 
-def _behind(text: str, known: Mapping[str, str], labels: Iterable[str]) -> str | None:
+def _behind(text: str, known: Mapping[str, str], labels: Mapping[str, str]) -> str | None:
     """What is known once some labels are taken away before it."""
     left, seen = [text], {text}
+    longest = max(map(len, labels), default=0)
     while left and len(seen) < MOST_FORMS:
         text = left.pop()
         if text in known:
             return known[text]
-        shorter = {text.removeprefix(f"{each}_") for each in labels} - seen
+        ends = (at for at, sign in enumerate(text[: longest + 1]) if sign == "_")
+        shorter = {text[at + 1 :] for at in ends if text[:at] in labels} - seen
         left += sorted(shorter)
         seen |= shorter
     return None
@@ -169,7 +183,9 @@ def _behind(text: str, known: Mapping[str, str], labels: Iterable[str]) -> str |
 
 def _plain(name: str) -> str:
     """A name without any encoding, its accents with their letters."""
-    while (found := unquote(name)) != name:
+    for _ in range(LEVELS):
+        if (found := unquote(name)) == name:
+            break
         name = found
     return unicodedata.normalize("NFC", name)
 
@@ -191,8 +207,37 @@ def _file(name: str) -> str:
     )
 
 
+def _check_size(packed: zipfile.ZipFile) -> None:
+    """Before anything is unpacked: many lists fill the memory as well as a large one."""
+    size = sum(each.file_size for each in packed.infolist() if _member(each).endswith(".txt"))
+    if size > LARGEST:
+        raise ValueError(f"its lists (.txt) have {size:,} bytes, at most {LARGEST:,} are read")
+
+
 def _text(packed: zipfile.ZipFile, each: zipfile.ZipInfo) -> str:
-    if each.file_size > LARGEST:
-        raise ValueError(f"{each.filename} has more than {LARGEST:,} bytes")
-    with packed.open(each) as file:
-        return file.read(LARGEST).decode("utf-8", "strict")
+    if each.compress_type not in BOUNDED:
+        raise ValueError(
+            f"{each.filename}: is packed by method {each.compress_type}; use deflate, as CVAT does"
+        )
+    try:
+        with packed.open(each) as file:
+            content = file.read(each.file_size)
+    except (zipfile.BadZipFile, RuntimeError, OSError, EOFError):
+        raise
+    except Exception as error:  # each method of packing has errors of its own
+        raise zipfile.BadZipFile(f"{each.filename} is damaged: {error}") from None
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise ValueError(f"{each.filename}: is no text in UTF-8") from None
+
+
+def _lines(name: str, text: str) -> Iterator[str]:
+    """The lines of a list that have something in them, one at a time."""
+    for line in filter(None, map(str.strip, io.StringIO(text))):
+        if len(line) > LONGEST_LINE:
+            raise ValueError(
+                f"{name}: a line begins with {line[:40]!r} and has {len(line):,} characters, at "
+                f"most {LONGEST_LINE:,} are allowed"
+            )
+        yield line

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import PurePosixPath
 from typing import Final
 
 import numpy as np
@@ -12,12 +14,14 @@ import numpy as np
 from feddiv.audits.label_audit import LabelAudit
 from feddiv.audits.sample_views import image_file, pixels_of, words_of
 from feddiv.core.given_files import read_given
+from feddiv.core.names import check_name
 from feddiv.core.spreadsheets import behind_cell
 from feddiv.data.corrections import DecisionKind
 
 SIDE: Final = 1024  # pixels of an image that is taken along
 LARGEST: Final = 1 << 26  # bytes of an image file
 CANNOT_TELL: Final = "can't tell"  # a choice beside the classes
+DEEPEST: Final = 64  # folders of a path
 KINDS: Final = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".gif": "gif", ".webp": "webp"}
 
 
@@ -104,6 +108,21 @@ def words(audit: LabelAudit, item: Item) -> str | None:
 def in_a_url(content: bytes, kind: str) -> str:
     """An image that needs no file."""
     return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def check_path(path: str) -> None:
+    """ValueError for a path that no tool writes, and that would take long to look for."""
+    check_name("file", path)
+    if (folders := path.count("/")) > DEEPEST:
+        raise ValueError(
+            f"file {path[:40]!r}…: lies in {folders:,} folders, at most {DEEPEST} are allowed"
+        )
+
+
+def endings(path: PurePosixPath) -> Iterator[str]:
+    """The path with fewer and fewer of its folders: a sample's name may have slashes itself."""
+    for start in range(len(path.parts)):
+        yield str(PurePosixPath(*path.parts[start:]))
 
 
 def in_utc(time: object) -> str | None:

@@ -142,4 +142,6 @@ def _time(about: Mapping[str, Any]) -> str | None:
 def _name(who: object) -> str | None:
     if isinstance(who, Mapping):
         who = who.get("email") or who.get("id")
+    if who is not None and not isinstance(who, str | int):
+        raise ValueError(f"an annotator is a {type(who).__name__}, neither a name nor a number")
     return None if who is None else f"label-studio {who}"

@@ -17,6 +17,7 @@ from feddiv.audits.runs import client_folder, run_audits
 from feddiv.core.errors import UserError
 from feddiv.core.files import write_bytes, write_text
 from feddiv.core.given_files import read_given
+from feddiv.core.names import check_name
 from feddiv.data import DataWatcher
 from feddiv.data.corrections import (
     CORRECTIONS,
@@ -74,6 +75,7 @@ def export(
 ) -> tuple[int, list[Path]]:
     """Write a site's doubtful labels for a tool; how many these are, and the files."""
     items = chosen(audit, worst)
+    _check_names(folder, [each.sample for each in items], audit.classes, prefix)
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / name for name in NAMES[tool]]
     if tool == "csv":
@@ -83,9 +85,22 @@ def export(
     else:
         tasks = label_studio.tasks(audit, items, prefix)
         images = any("image" in task["data"] for task in tasks)
+        config = label_studio.labelling_config(audit.classes, images=images)
         write_text(files[0], json.dumps(tasks, indent=1) + "\n")
-        write_text(files[1], label_studio.labelling_config(audit.classes, images=images))
+        write_text(files[1], config)
     return len(items), files
+
+
+def _check_names(
+    folder: Path, samples: Sequence[str], classes: Sequence[str], prefix: str | None
+) -> None:
+    """Before any file is written: names of data may have bytes in them that are no text."""
+    try:
+        for what, names in (("sample", samples), ("class", classes), ("--prefix", [prefix or ""])):
+            for name in names:
+                check_name(what, name)
+    except ValueError as problem:
+        raise UserError(f"{folder}: {problem}") from None
 
 
 def import_file(folder: Path, path: Path, reviewer: str | None, *, confirm: bool) -> Imported:
@@ -135,6 +150,12 @@ def _decided(
     """Decisions of a file; ValueError where they are not about these labels, or by nobody."""
     moment, decisions = now(), []
     for each in found:
+        for what, text in (
+            ("sample", each.sample),
+            ("label", each.label),
+            ("reviewer", each.reviewer),
+        ):
+            check_name(what, text or "")
         own = subject.given(each.sample)
         label = each.label or ""
         kind = each.kind or (DecisionKind.CORRECT if label else DecisionKind.CANNOT_TELL)

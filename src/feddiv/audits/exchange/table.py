@@ -8,7 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
-from feddiv.audits.exchange.items import CANNOT_TELL, FoundDecision, Item, in_utc
+from feddiv.audits.exchange.items import (
+    CANNOT_TELL,
+    FoundDecision,
+    Item,
+    check_path,
+    endings,
+    in_utc,
+)
 from feddiv.core.spreadsheets import cell, separator
 
 # FiftyOne's CSVDataset takes the samples' files from `filepath`.
@@ -84,9 +91,9 @@ def read(
 
 def _by_path(path: str, samples: Mapping[str, object]) -> str:
     """The sample whose name the path ends with; tools make paths absolute."""
-    parts = PurePosixPath(path.replace("\\", "/")).parts
-    for start in range(len(parts)):
-        ending = "/".join(parts[start:])
+    plain = path.replace("\\", "/")
+    check_path(plain)
+    for ending in endings(PurePosixPath(plain)):
         if cell(ending) in samples:
             return ending
     return path

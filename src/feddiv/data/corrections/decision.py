@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from feddiv.core.names import check_name
 from feddiv.core.spreadsheets import cell
 
 
@@ -87,6 +88,8 @@ class Decision:
         for name in ("sample", "given_label", "reviewer"):
             if not getattr(self, name):
                 raise ValueError(f"{name} is empty")
+        for name in ("sample", "given_label", "label", "reviewer"):
+            check_name(name, cell(getattr(self, name)))  # what is written has to be read again
         if not TIME.fullmatch(self.time) or not _is_moment(self.time):
             raise ValueError(f"time {self.time!r}: write it as 2026-01-31T23:59:59Z")
         kind, label = self.decision, self.label

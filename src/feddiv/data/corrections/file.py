@@ -13,14 +13,15 @@ from typing import Final
 
 from feddiv.core.errors import UserError
 from feddiv.core.files import Lock, settle
-from feddiv.core.given_files import check_writable, read_given
+from feddiv.core.given_files import check_no_link, check_writable, read_given
 from feddiv.core.spreadsheets import cell
 from feddiv.data.corrections.decision import COLUMNS, Decision
 from feddiv.data.corrections.subject import Subject
 
 CORRECTIONS: Final = "corrections.csv"
 MOST: Final = 1 << 28  # bytes
-LONGEST: Final = 1 << 16  # bytes of one row
+LONGEST: Final = 1 << 17  # bytes of one row, whose names have a limit of their own
+_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 HEADER: Final = (",".join(COLUMNS) + "\n").encode()
 MARK: Final = "\ufeff".encode()  # spreadsheets put it before UTF-8
 
@@ -72,7 +73,8 @@ def append(path: Path, decisions: Iterable[Decision]) -> str | None:
     """Add decisions in one write and wait until they are on the disk.
 
     A last line that was written by half is cut off first; then a line says so. Processes that
-    append to one file take turns, also with those that merge into it.
+    append to one file take turns, also with those that merge into it. What `read` would not take
+    is refused, and nothing is written.
     """
     new = list(decisions)
     for decision in new:
@@ -81,12 +83,14 @@ def append(path: Path, decisions: Iterable[Decision]) -> str | None:
         except ValueError as problem:
             raise UserError(f"{path}: cannot be added: {problem}") from None
     check_writable(path, "corrections")
+    check_no_link(path, "corrections")
+    rows = text_of(new).encode()
     try:
         fresh = not path.exists()
         with in_turn(path):  # opened after it: what was there before may have been replaced
-            descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
+            descriptor = os.open(path, os.O_RDWR | os.O_APPEND | _NO_LINK)
             with os.fdopen(descriptor, "r+b", buffering=0) as file:
-                note = _add(file, path, text_of(new).encode())
+                note = _add(file, path, rows)
         if fresh:
             settle(path.parent)
     except OSError as error:
@@ -100,10 +104,12 @@ def append(path: Path, decisions: Iterable[Decision]) -> str | None:
 def in_turn(path: Path) -> Iterator[None]:
     """Nobody else appends to this file or replaces it meanwhile; it is there, empty if it is new.
 
-    The lock is the file's own. Who waited for it may hold one that was replaced, and asks again.
+    Where something fails, a new file that is still empty is taken away again. The lock is the
+    file's own. Who waited for it may hold one that was replaced, and asks again.
     """
+    fresh = not path.exists()
     while True:
-        os.close(os.open(path, os.O_RDONLY | os.O_CREAT, 0o666))
+        os.close(os.open(path, os.O_RDONLY | os.O_CREAT | _NO_LINK, 0o666))
         try:
             lock = Lock.of(path, wait=True)
         except FileNotFoundError:  # taken away since
@@ -113,6 +119,11 @@ def in_turn(path: Path) -> Iterator[None]:
         lock.release()
     try:
         yield
+    except BaseException:
+        with suppress(OSError):
+            if fresh and not path.stat().st_size:
+                path.unlink()
+        raise
     finally:
         if lock is not None:
             lock.release()
@@ -132,6 +143,8 @@ def _add(file: io.FileIO, path: Path, rows: bytes) -> str | None:
     file.seek(0)
     content = file.read(min(size, MOST + 1))
     whole, tail = _parted(content, path)
+    if size + len(HEADER) + len(rows) > MOST:
+        raise UserError(f"{path}: would have more than {MOST:,} bytes; nothing is added")
     if tail:
         size -= len(tail)
         file.truncate(size)

@@ -12,13 +12,14 @@ from typing import Final
 
 from feddiv.core.errors import UserError
 from feddiv.core.files import write_bytes
-from feddiv.core.given_files import check_writable
+from feddiv.core.given_files import check_no_link, check_writable
 from feddiv.core.spreadsheets import cell
 from feddiv.data.corrections.decision import Decision, DecisionKind, in_full
-from feddiv.data.corrections.file import HEADER, DecisionFile, in_turn, read, text_of
+from feddiv.data.corrections.file import HEADER, MOST, DecisionFile, in_turn, read, text_of
 from feddiv.data.corrections.review import Review
 
 CANNOT_TELL: Final = ""  # a category of its own beside the labels
+MOST_COMPARED: Final = 50  # reviewers: every two of them are compared
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,10 @@ def _numbered(rows: Sequence[Decision]) -> Iterator[tuple[Decision, int]]:
 
 
 def agreements(decisions: Sequence[Decision]) -> list[Agreement]:
-    """Of every two reviewers, by what each decided for themselves before anything was settled."""
+    """Of every two reviewers, by what each decided for themselves before anything was settled.
+
+    Where there are more than `MOST_COMPARED`, of those who judged most.
+    """
     kinds = (DecisionKind.SETTLE, DecisionKind.UNDO, DecisionKind.REDO)
     reviewers = {cell(each.reviewer) for each in decisions if each.decision not in kinds}
     said = {
@@ -64,7 +68,9 @@ def agreements(decisions: Sequence[Decision]) -> list[Agreement]:
         for reviewer, found in Review.of(decisions).own.items()
         if reviewer in reviewers  # not who only settled what others said
     }
-    return [_agreement(pair, said[pair[0]], said[pair[1]]) for pair in combinations(said, 2)]
+    most = set(sorted(said, key=lambda name: -len(said[name]))[:MOST_COMPARED])
+    compared = [name for name in said if name in most]
+    return [_agreement(pair, said[pair[0]], said[pair[1]]) for pair in combinations(compared, 2)]
 
 
 def _agreement(
@@ -88,17 +94,15 @@ def merge_files(paths: Sequence[Path], out: Path) -> DecisionFile:
     under different given labels are refused.
     """
     check_writable(out, "--out")
-    fresh = not out.exists()
+    check_no_link(out, "--out")
     with in_turn(out):  # from reading on: a decision that is added meanwhile would be lost
-        try:
-            found = [read(path) for path in [*paths, out]]
-            rows = merged([each.decisions for each in found])
-            _check_same_data(rows, paths)
-            write_bytes(out, HEADER + text_of(rows).encode())
-        except BaseException:
-            if fresh and not out.stat().st_size:
-                out.unlink()
-            raise
+        found = [read(path) for path in [*paths, out]]
+        rows = merged([each.decisions for each in found])
+        _check_same_data(rows, paths)
+        content = HEADER + text_of(rows).encode()
+        if len(content) > MOST:
+            raise UserError(f"--out {out}: would have more than {MOST:,} bytes")
+        write_bytes(out, content)
     notes = [note for each in found for note in each.notes]
     notes += _namesakes(paths, [each.decisions for each in found[: len(paths)]])
     return DecisionFile(tuple(rows), tuple(notes))
