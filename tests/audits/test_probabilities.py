@@ -1,5 +1,7 @@
 """Audits without training: sites exchange the filter alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,14 @@ from feddiv.audits.folder import read_audit, write_audit
 from feddiv.audits.page import labels_page
 from feddiv.audits.probabilities import audits_of_predictions, read_predictions
 from feddiv.audits.shared_filter import as_logits, judged, learnt_together
+from feddiv.cli import main
 from feddiv.core.errors import UserError
+
+
+def cli(*arguments):
+    with pytest.raises(SystemExit) as ended:
+        main([str(each) for each in arguments])
+    return ended.value.code
 
 
 def site(seed, count, wrong, classes=5):
@@ -160,6 +169,9 @@ def test_files_of_probabilities(tmp_path):
         ({"probabilities": [[np.nan, 1.0]], "labels": [0]}, "row 0 holds no probabilities"),
         ({"probabilities": [[1.0]], "labels": [0]}, "2 at least"),
         ({"probabilities": np.eye(2), "labels": ["a", "c"], "classes": ["a", "b"]}, "'c'"),
+        ({"probabilities": np.eye(2), "labels": [0, 1], "classes": "a"}, r"classes are <U1 \[\]"),
+        ({"probabilities": np.eye(2), "labels": [0, 1], "samples": 3}, r"samples are int64 \[\]"),
+        ({"probabilities": np.eye(2), "labels": [0, 1], "samples": [["a"]]}, "one dimension"),
     ],
 )
 def test_a_file_that_holds_none_is_refused_in_one_line(tmp_path, arrays, said):
@@ -169,6 +181,62 @@ def test_a_file_that_holds_none_is_refused_in_one_line(tmp_path, arrays, said):
         read_predictions(file)
     assert "\n" not in str(told.value)
     assert "mine.npz" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (b"label,a,\xff\na,0.5,0.5\n", r"column \udcff is not UTF-8"),
+        (b"label,a,b\n\xff,0.5,0.5\n", "udcff"),
+        (b"sample,label,a,b\nx,a,1,0\n\xff,a,0.5,0.5\n", r"line 3: sample \udcff is not UTF-8"),
+    ],
+)
+def test_a_table_of_another_encoding_is_refused_before_anything_is_written(
+    tmp_path, capsys, table, said
+):
+    (tmp_path / "mine.csv").write_bytes(table)
+    out = tmp_path / "out"
+    assert cli("audit", "--probabilities", tmp_path / "mine.csv", "--out", out) == 2
+    assert said in capsys.readouterr().err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "site"),
+    [
+        ("...npz", "site"),
+        ("..npz", "site"),
+        (". .npz", "site"),
+        ("north.npz", "north"),
+        ("\udcff\x1b.npz", r"\udcff\x1b"),
+        ("\udcff" * 80 + ".npz", None),
+    ],
+)
+def test_a_sites_folder_is_inside_of_out_whatever_its_file_is_called(tmp_path, file, site):
+    given = tmp_path / "given"
+    given.mkdir()
+    p, y, _ = SITES[1]
+    with (given / file).open("wb") as opened:
+        np.savez(opened, probabilities=p, labels=y)
+    out = tmp_path / "x" / "aud"
+    assert cli("audit", "--probabilities", given / file, "--out", out) == 0
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["given", "x"]
+    assert [each.name for each in out.parent.iterdir()] == ["aud"]
+    (folder,) = out.iterdir()
+    assert site in (folder.name, None)
+    assert sorted(each.name for each in folder.iterdir()) == [
+        "audit.json",
+        "labels.csv",
+        "labels.html",
+    ]
+
+
+def test_an_audit_that_cannot_be_written_leaves_nothing(tmp_path):
+    p, y, _ = SITES[1]
+    (audit,) = feddiv.audit(probabilities=[p], labels=[y])
+    with pytest.raises(UnicodeEncodeError):
+        write_audit(tmp_path / "site", replace(audit, name=lambda row: "\udcff"))
+    assert not (tmp_path / "site").exists()
 
 
 def test_sites_have_to_have_the_same_classes(tmp_path):

@@ -233,6 +233,17 @@ def test_a_table_in_utf_16_is_said_to_be_so(tmp_path: Path, encoding: str) -> No
         table(tmp_path / "t.csv")
 
 
+def test_a_parquet_file_of_another_encoding_is_refused_in_one_line(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    ends = np.array([0, 1, 2], np.int32)
+    buffers = [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(b"a\xff")]
+    odd = pa.Array.from_buffers(pa.string(), 2, buffers)
+    parquet.write_table(pa.table({"label": odd, "a": [0.0, 1.0]}), tmp_path / "t.parquet")
+    with pytest.raises(UserError, match=r"t\.parquet row 1: label is not UTF-8 \(byte 0xff\)"):
+        table_files.read_table(tmp_path / "t.parquet").texts(["label"])
+
+
 @pytest.mark.parametrize("column", ["label", "client", "true_label"])
 def test_a_name_in_another_encoding_is_named_with_file_and_line(
     tmp_path: Path, column: str

@@ -202,7 +202,7 @@ def test_what_is_wrong_with_a_table_of_texts(tmp_path: Path) -> None:
         source("table", table(tmp_path / "t.csv", empty))
     latin = table(tmp_path / "t.csv", [row | {"text": "café"} for row in ROWS])
     latin.write_bytes(latin.read_text(encoding="utf-8").encode("latin1"))
-    with pytest.raises(UserError, match=r"t.csv line 2: text is not UTF-8: the file has another"):
+    with pytest.raises(UserError, match=r"t.csv line 2: text .*is not UTF-8: the file has another"):
         source("table", latin)
     both = [row | {"path": "a.png"} for row in ROWS]
     file = table(tmp_path / "t.csv", both)

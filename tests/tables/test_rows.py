@@ -12,7 +12,8 @@ from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.core.files import read_regular
 from feddiv.tables import rows as rows_module
-from feddiv.tables.rows import Row, add_row, fingerprint, newest, read_rows
+from feddiv.tables.rows import Row, add_row, fingerprint, newest, read_rows, row_of
+from feddiv.tables.verb import table_of
 
 RESULTS = ROOT / "benchmarks" / "results"
 
@@ -117,6 +118,58 @@ def test_a_file_of_something_else_is_refused_by_its_line(tmp_path: Path, line: s
     file.write_text(f"{json.dumps(row().as_json())}\n{line}\n")
     with pytest.raises(UserError, match=r"other\.jsonl, line 2: is "):
         read_rows(file)
+
+
+@pytest.mark.parametrize("key", ["options", "summary", "setting"])
+def test_a_row_that_is_nested_without_end_is_refused_by_its_line(tmp_path: Path, key: str) -> None:
+    file = tmp_path / "rows.jsonl"
+    tree: Any = {}
+    for _ in range(500):
+        tree = {"data": tree}
+    file.write_text(json.dumps({**row().as_json(), key: tree}) + "\n")
+    with pytest.raises(UserError, match=r"line 1: .*nested more than 100 levels deep"):
+        read_rows(file)
+
+
+def test_what_is_nested_as_deep_as_allowed_can_be_worked_with(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    tree: Any = {}
+    for _ in range(98):
+        tree = {"data": tree}
+    file.write_text(json.dumps({**row().as_json(), "options": tree}))
+    assert "| digits | feddiv | 0 |" in table_of([file])
+
+
+@pytest.mark.parametrize("seed", ["-1", str(2**63), "9" * 4000])
+def test_a_seed_that_no_run_can_have_is_refused(tmp_path: Path, seed: str) -> None:
+    file = tmp_path / "rows.jsonl"
+    line = json.dumps({**row().as_json(), "seed": "S"}).replace('"seed": "S"', f'"seed": {seed}')
+    file.write_text(line)
+    with pytest.raises(UserError, match=r"line 1: is no result row \(seed is ") as caught:
+        read_rows(file)
+    assert "allowed is 0 to 9223372036854775807" in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+def test_numbers_that_no_run_can_have_are_not_there(tmp_path: Path) -> None:
+    for method, value in (("fedavg", 1e250), ("fedcorr", -1e299)):
+        for seed in range(3):
+            summary = {"best_test_accuracy": value / (seed + 1), "filter": {"f1": "x"}}
+            made = row(seed, {"method.name": method}, method=method, summary=summary)
+            add_row(tmp_path / "rows.jsonl", made)
+    assert "| fedcorr | 0 to 2 | – | – | – | – | – |" in table_of([tmp_path])
+
+
+@pytest.mark.parametrize("value", ['"x"', "[1]", "true", "1e999"])
+def test_an_accuracy_that_is_no_number_is_not_there(tmp_path: Path, value: str) -> None:
+    experiment = load_experiment("quickstart")
+    (tmp_path / "config.toml").write_text("")
+    (tmp_path / "summary.json").write_text("{}")
+    (tmp_path / "rounds.jsonl").write_text(
+        f'{{"test_accuracy": {value}}}\n{{"test_accuracy": 0.123456}}\n'
+    )
+    found = row_of(tmp_path, experiment, setting="mine", method="fedavg", command="")
+    assert found.test_accuracy == [None, 0.1235]
 
 
 @pytest.mark.parametrize(

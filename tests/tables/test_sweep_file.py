@@ -106,6 +106,27 @@ def test_a_mistake_is_named(change: dict[str, Any], said: str) -> None:
 # What is left, and how long it takes
 
 
+@pytest.mark.parametrize(
+    ("settings", "methods", "seeds", "said"),
+    [
+        (100, 100, 2, "100 settings × 100 methods × 2 seeds are 20,000 runs"),
+        (1, 1, 300_000, "1 settings × 1 methods × 300,000 seeds are 300,000 runs"),
+    ],
+)
+def test_a_sweep_of_too_many_runs_is_refused_before_any_is_resolved(
+    settings: int, methods: int, seeds: int, said: str
+) -> None:
+    # Names that would be refused as soon as the first of them is looked at.
+    tree = {
+        "settings": [f"no-preset-{number}" for number in range(settings)],
+        "methods": [f"no-method-{number}" for number in range(methods)],
+        "seeds": list(range(seeds)),
+    }
+    with pytest.raises(UserError) as caught:
+        read_sweep(tree)
+    assert str(caught.value) == f"sweep: {said}; one sweep has 10,000 at most"
+
+
 def finished(sweep: Any, job: Any, seconds: float) -> Row:
     options = job.experiment.model_dump(mode="json", exclude_none=True)
     summary = {"seconds": seconds, "rounds": job.experiment.rounds}

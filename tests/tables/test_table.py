@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,33 @@ def test_csv_has_numbers_for_programs() -> None:
     assert [each["best_verdict"] for each in read] == ["behind", "level", "best", ""]
     assert read[0]["seeds"] == "0 1 2 3"
     assert read[3]["setting"] == "'=1+1"
+
+
+@pytest.mark.parametrize("kind", ["md", "csv", "latex"])
+@pytest.mark.parametrize("show", ["all", "best", "seeds"])
+def test_what_others_wrote_does_nothing_and_fills_no_screen(kind: str, show: str) -> None:
+    evil = "\x1b]0;evil\x07\n\u202e"
+    rows = [
+        replace(each, setting=evil + "s" * 5_000_000, method=f"{evil}{each.method}", date=evil)
+        for each in (*ROWS, row("fedavg", 0, 0.5, **{"clients.count": 7}))
+    ]
+    text = written(summed_up(rows), kind, paper=True, show=show)
+    assert "evil" in text
+    assert not set("\x1b\x07\u202e") & set(text)
+    assert len(text) < 20_000
+    assert len(text.splitlines()) < 20
+
+
+def test_a_date_is_no_formula() -> None:
+    formula = '=HYPERLINK("http://x.example","y")'
+    rows = [replace(ROWS[0], date=formula), replace(ROWS[1], date="2026-01-03")]
+    text = written(summed_up(rows), "csv", paper=False, show="all")
+    (line,) = csv.DictReader(io.StringIO(text))
+    assert line["dates"] == f"2026-01-03 {formula}"
+    text = written(summed_up(rows[:1]), "csv", paper=False, show="all")
+    (line,) = csv.DictReader(io.StringIO(text))
+    assert line["dates"] == f"'{formula}"
+    assert line["seeds"] == "0"
 
 
 def test_published_cells_stand_beside_ours() -> None:

@@ -8,11 +8,22 @@ from feddiv.audits.label_audit import LabelAudit
 from feddiv.audits.labels_file import LABELS, csv_text, read_labels
 from feddiv.audits.page import PAGE, labels_page
 from feddiv.core.errors import UserError
-from feddiv.core.files import Unreadable, read_json, write_json, write_text
+from feddiv.core.files import Unreadable, read_json, write_bytes, write_json
 from feddiv.core.given_files import SMALL
 from feddiv.core.names import check_name
+from feddiv.core.terminal import shown
 
 FACTS: Final = "audit.json"
+LONGEST: Final = 120  # characters of a site's name, for which every disk has room
+
+
+def site_name(name: str) -> str:
+    """A site's name, after its folder or file: also that of its audit's folder, and of no other.
+
+    >>> site_name("north"), site_name(".."), site_name("")
+    ('north', 'site', 'site')
+    """
+    return shown(name, LONGEST) if name.strip(". ") else "site"
 
 
 def write_audit(folder: Path, audit: LabelAudit, *, page: bool = True) -> None:
@@ -21,11 +32,13 @@ def write_audit(folder: Path, audit: LabelAudit, *, page: bool = True) -> None:
     `audit.json` has what the list does not say, for whoever looks at it again: all classes, the
     estimate with its interval, and where the data are, if they are the site's own.
     """
+    files = {LABELS: csv_text(audit).encode()}  # all of them before the first is written
+    if page:
+        files[PAGE] = labels_page(audit).encode()
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / FACTS, _facts(audit))  # first: where the list is, these are too
-    write_text(folder / LABELS, csv_text(audit))
-    if page:
-        write_text(folder / PAGE, labels_page(audit))
+    for name, content in files.items():
+        write_bytes(folder / name, content)
 
 
 def _facts(audit: LabelAudit) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from feddiv.audits.clients import client_audit
+from feddiv.audits.folder import site_name
 from feddiv.audits.label_audit import LabelAudits
 from feddiv.audits.shared_filter import shared_opinions
 from feddiv.core.errors import UserError
@@ -66,7 +67,7 @@ def judged_together(
 
 def _site(path: Path) -> str:
     """What to call the site whose data are there, also where the path is `.` or `..`."""
-    return path.resolve().name or "site"
+    return site_name(path.resolve().name)
 
 
 def samples_for(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from feddiv.audits.folder import site_name
 from feddiv.audits.label_audit import LabelAudit, LabelAudits
 from feddiv.audits.probability_file import (
     LABEL,
@@ -93,4 +94,4 @@ def read_predictions(path: Path) -> Predictions:
             f"{' or '.join(LABEL)})"
         )
     found = Predictions.of(file.where, file.probabilities, file.labels, file.classes, file.samples)
-    return replace(found, site=path.stem)
+    return replace(found, site=site_name(path.stem))

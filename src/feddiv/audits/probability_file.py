@@ -53,8 +53,14 @@ class ProbabilityFile:
             raise UserError(
                 f"{where}: unknown array {unknown[0]!r}, allowed are {', '.join(ARRAYS)}"
             )
+        for name in ("classes", "samples"):
+            if name in arrays and arrays[name].ndim != 1:
+                raise UserError(
+                    f"{where}: {name} are {described(arrays[name])}; names one after the other, "
+                    "in one dimension, are needed"
+                )
         classes, samples = (
-            tuple(str(each) for each in arrays.get(key, ())) for key in ("classes", "samples")
+            tuple(str(each) for each in arrays.get(name, ())) for name in ("classes", "samples")
         )
         return cls(where, arrays["probabilities"], arrays.get("labels"), classes or None, samples)
 
@@ -66,8 +72,12 @@ class ProbabilityFile:
         classes = tuple(name for name in table.names if name not in (*LABEL, *NAME))
         if not classes:
             raise table.malformed("has no column of probabilities, one for each class")
+        for name in classes:
+            table.check_utf8("column", name)
         labels = None if label is None else np.array(table.texts([label])[0], np.str_)
         samples = () if named is None else tuple(table.texts([named])[0])
+        for row, name in enumerate(samples):
+            table.check_utf8(str(named), name, row)
         return cls(where, table.vectors(classes), labels, classes, samples)
 
     def of_samples(self, dataset: Dataset, *, in_order: bool) -> Array:

@@ -14,6 +14,7 @@ import torch
 from safetensors import safe_open
 
 from feddiv.core.given_files import check_regular, read_given
+from feddiv.core.toml import DEEPEST
 from feddiv.core.trees import bytes_of
 
 
@@ -84,7 +85,19 @@ def json_object(text: str | bytes) -> dict[str, Any]:
         raise Unreadable(f"is damaged ({str(error)[:200]})") from None
     if not isinstance(found, dict):
         raise Unreadable(f"is damaged (holds a {type(found).__name__}, no object)")
+    if _is_deep(found):  # whoever goes through it would get stuck
+        raise Unreadable(f"is damaged (it is nested more than {DEEPEST} levels deep)")
     return found
+
+
+def _is_deep(tree: dict[str, Any]) -> bool:
+    level: list[Any] = [tree]
+    for _ in range(DEEPEST):
+        inner = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [each for values in inner for each in values if isinstance(each, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def _temporary(path: Path) -> Path:

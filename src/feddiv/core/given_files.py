@@ -13,6 +13,7 @@ from typing import BinaryIO, Final
 from feddiv.core.errors import UserError
 
 SMALL: Final = 4 << 20  # bytes of a config, a header or a list of names
+PIECE: Final = 1 << 16  # bytes that are read at a time where a file has more than it says
 _NO_WAITING: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -46,10 +47,22 @@ def read_given(path: Path, most: int = SMALL) -> bytes:
     """All of a file that has no more than so many bytes."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
-        content = b"" if size > most else file.read(most + 1) or b""
+        content = b"" if size > most else _up_to(file, most, size)
     if max(size, len(content)) > most:
         raise OSError(errno.EFBIG, f"has more than {most:,} bytes", str(path))
     return content
+
+
+def _up_to(file: BinaryIO, most: int, size: int) -> bytes:
+    """All of a file, or more than `most` bytes of one that grows or does not say how large it is.
+
+    `read(most)` would ask for so much memory whatever the file's size.
+    """
+    pieces, count, step = [], 0, size + 1
+    while count <= most and (piece := file.read(min(step, most + 1 - count))):
+        pieces.append(piece)
+        count, step = count + len(piece), PIECE
+    return b"".join(pieces)
 
 
 def check_writable(path: Path, setting: str) -> None:

@@ -106,7 +106,7 @@ def comma_separated(table: SummaryTable) -> str:
     for line in table.lines:
         dates = sorted({row.date for row in line.rows})
         cells: list[object] = [harmless(line.setting), harmless(line.method)]
-        cells += [" ".join(map(str, line.seeds)), " ".join(dates)]
+        cells += [" ".join(map(str, line.seeds)), harmless(" ".join(dates))]
         for key in MEASURES:
             found = line.measured[key]
             cells += [_number(found.mean), _number(found.std), found.verdict or ""]

@@ -19,11 +19,14 @@ from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.core.files import Lock, Unreadable, json_object, read_regular
 from feddiv.core.import_path import named_in
+from feddiv.core.terminal import NAME, shown
 from feddiv.data import Draw
 from feddiv.reports.record import number
 from feddiv.runs.run_folder import RunFolder
 
 LARGEST: Final = 1 << 30  # bytes of a file of rows
+SEEDS: Final = 1 << 63  # as many as an experiment can have
+MOST: Final = 1e15  # no measure of a run is as large, and its square can still be worked with
 # Options that change no number of a run: how often it is saved, what it is called, who looks on.
 IDLE: Final = ("against", "checkpoint", "description", "track")
 NEEDED: Final = ("setting", "method", "seed", "summary")
@@ -71,6 +74,10 @@ class Row:
         curve, paper = tree.get("test_accuracy"), tree.get("paper")
         if not isinstance(summary, dict) or not isinstance(options, dict) or type(seed) is not int:
             raise Unreadable("is no result row (summary and options are tables, seed is a number)")
+        if not 0 <= seed < SEEDS:
+            raise Unreadable(
+                f"is no result row (seed is {shown(str(seed), NAME)}, allowed is 0 to {SEEDS - 1})"
+            )
         return cls(
             setting=str(tree["setting"]),
             method=str(tree["method"]),
@@ -136,7 +143,8 @@ class Row:
         value: Any = self.summary
         for part in key.split("."):
             value = value.get(part) if isinstance(value, Mapping) else None
-        return number(value)
+        found = number(value)
+        return None if found is None or abs(found) > MOST else found
 
 
 def _all_methods(experiment: Experiment) -> Experiment:
@@ -166,7 +174,7 @@ def row_of(
     """The row of a run that came to its end in this folder."""
     run = RunFolder.reading(folder)
     corrected = experiment.data.corrections is not None
-    accuracies = [line.get("test_accuracy") for line in run.rounds()]
+    accuracies = [number(line.get("test_accuracy")) for line in run.rounds()]
     ended = datetime.fromtimestamp((folder / "summary.json").stat().st_mtime, UTC)
     return Row(
         setting=setting,

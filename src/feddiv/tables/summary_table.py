@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from statistics import mean, stdev
 from typing import Final
 
+from feddiv.core.terminal import NAME, SAID, brief, shown
 from feddiv.tables.compare import FEWEST, TEST, Verdict, verdicts
 from feddiv.tables.published import Number, published_of
 from feddiv.tables.rows import Row
@@ -81,8 +82,12 @@ class SummaryTable:
 
 
 def summed_up(rows: Iterable[Row]) -> SummaryTable:
-    """The table of these rows; of several rows of one run the last one counts."""
-    kept = list({(row.setting, row.method, row.made_by): row for row in rows}.values())
+    """The table of these rows; of several rows of one run the last one counts.
+
+    From here on names can be printed, whoever wrote them.
+    """
+    named_rows = map(_printable, rows)
+    kept = list({(row.setting, row.method, row.made_by): row for row in named_rows}.values())
     named, notes = _apart(kept)
     lines: list[Line] = []
     for setting in dict.fromkeys(row.setting for row in named):
@@ -97,6 +102,18 @@ def summed_up(rows: Iterable[Row]) -> SummaryTable:
             f"{few} {seeds}: with fewer than {FEWEST} no difference can be told from chance"
         )
     return SummaryTable(lines, notes)
+
+
+def _printable(row: Row) -> Row:
+    """With names and a date that do nothing to a terminal and fill none.
+
+    Names that only differ in what is left out are one name from here on.
+    """
+    setting, method = (shown(brief(name, SAID)) for name in (row.setting, row.method))
+    date = shown(row.date, NAME)
+    if (setting, method, date) == (row.setting, row.method, row.date):
+        return row  # what it has worked out of its options stays with it
+    return replace(row, setting=setting, method=method, date=date)
 
 
 def _apart(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:

@@ -28,6 +28,7 @@ Named = dict[str, Any] | list[str]  # names alone, or what each name stands for
 Seeds = Annotated[tuple[Annotated[int, Field(ge=0, lt=2**63)], ...], Field(strict=False)]
 SETTLED: Final = ("seed", "against", "method")  # what a setting or the options may not say
 LONGEST: Final = 60  # characters of a name in a folder's name
+MOST: Final = 10_000  # runs of one sweep: each is resolved before the first begins
 
 
 class SweepFile(Options):
@@ -155,14 +156,14 @@ def sweep_of(tree: Mapping[str, Any], name: str, home: Path, where: str) -> Swee
         given = SweepFile.model_validate(tree)
     except ValidationError as error:
         raise UserError(f"{where}: {one_line(error, tree, SweepFile)}") from None
+    all_settings = _table(given.settings, "settings", where)
+    all_methods = _table(given.methods, "methods", where)
+    _check_count(len(all_settings), len(all_methods), len(given.seeds), where)
     settings = {
         label: _setting(label, value, given.options, home, where)
-        for label, value in _table(given.settings, "settings", where).items()
+        for label, value in all_settings.items()
     }
-    methods = {
-        label: _method(label, value, where)
-        for label, value in _table(given.methods, "methods", where).items()
-    }
+    methods = {label: _method(label, value, where) for label, value in all_methods.items()}
     jobs = [
         _job(setting, settings[setting], method, methods[method], seed, where)
         for seed in given.seeds
@@ -172,6 +173,15 @@ def sweep_of(tree: Mapping[str, Any], name: str, home: Path, where: str) -> Swee
     _check_names([job.folder for job in jobs], where)
     rows = None if given.rows is None else home / at_home(given.rows)
     return Sweep(name, given.description, tuple(jobs), given.keep, rows)
+
+
+def _check_count(settings: int, methods: int, seeds: int, where: str) -> None:
+    count = settings * methods * seeds
+    if count > MOST:
+        raise UserError(
+            f"{where}: {settings:,} settings × {methods:,} methods × {seeds:,} seeds are "
+            f"{count:,} runs; one sweep has {MOST:,} at most"
+        )
 
 
 @dataclass(frozen=True)

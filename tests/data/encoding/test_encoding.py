@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -228,6 +229,28 @@ def test_what_a_killed_process_has_not_noted_is_dropped(own_cache: Path) -> None
     again = encoded(source(count=50, tests=10))
     assert torch.equal(again.train.rows(torch.arange(40)), data.train.rows(torch.arange(40)))
     assert torch.allclose(again.train.rows(slice(None)), vectors(50), atol=1e-3)
+
+
+@pytest.mark.parametrize("row", [0, 39, 45])
+def test_a_damaged_cache_is_told_by_its_folder(own_cache: Path, row: int) -> None:
+    before = encoded().train.inputs.clone()
+    (file,) = own_cache.rglob("vectors")
+    good = np.frombuffer(file.read_bytes(), np.float16).reshape(-1, before.shape[1])
+
+    def damage(value: float) -> None:
+        whole = good.copy()
+        whole[row, -1] = value
+        file.write_bytes(whole.tobytes())
+
+    for value in (np.nan, np.inf, -np.inf):
+        damage(value)
+        with pytest.raises(UserError, match=r"is damaged .* delete the folder") as caught:
+            encoded()
+        assert str(caught.value).startswith(f"{file.parent}: ")
+    damage(-65504)  # the largest number of float16
+    encoded()
+    shutil.rmtree(file.parent)
+    assert torch.equal(encoded().train.inputs, before)
 
 
 def test_readers_see_no_vector_without_a_key(own_cache: Path) -> None:

@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,9 @@ from feddiv.data.watcher import DataWatcher
 from feddiv.encoders.contract import Encoder
 
 Vectors = npt.NDArray[np.float16]
+CHECKED: Final = 1 << 18  # numbers at a time, which stay in a core's cache
+BUT_SIGN: Final = np.int16(0x7FFF)  # of float16
+NO_NUMBER: Final = 0x7C00  # infinity; what is above is NaN
 
 
 class FeatureStore:
@@ -71,6 +75,21 @@ class FeatureStore:
             warnings.filterwarnings("ignore", message="The given buffer is not writable")
             flat = torch.frombuffer(pages, dtype=torch.float16)
         return flat.view(count, self.width), pages
+
+    def check_finite(self, vectors: torch.Tensor, places: Rows) -> None:
+        """Refuse vectors [M,D] that no encoder has made, of those that lie at these places.
+
+        One pass over their bits: a number whose exponent is all ones is none.
+        """
+        bits = vectors.view(torch.int16).numpy()
+        rows, step = places.ravel(), max(1, CHECKED // self.width)
+        for start in range(0, len(rows), step):
+            some = bits[rows[start : start + step]]
+            if some.size and np.bitwise_and(some, BUT_SIGN, out=some).max() >= NO_NUMBER:
+                raise UserError(
+                    f"{self.folder}: the cache of feature vectors is damaged (numbers in it are "
+                    "not finite); delete the folder, and samples are encoded anew"
+                )
 
     @contextmanager
     def locked(self, watcher: DataWatcher) -> Iterator[None]:

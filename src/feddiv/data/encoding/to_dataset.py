@@ -168,6 +168,8 @@ def _splits(
 ) -> tuple[Split, Split]:
     """Both look at one mapping."""
     vectors, pages = store.opened()
+    for part in (train, test):  # somebody else's disk may have kept them for months
+        store.check_finite(vectors, part.places)
     return (
         Split(vectors, train_labels, pages, torch.from_numpy(train.places)),
         Split(vectors, test_labels, pages, torch.from_numpy(test.places)),

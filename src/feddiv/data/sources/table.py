@@ -12,7 +12,6 @@ import torch
 
 from feddiv.core.arrays import Rows
 from feddiv.core.errors import UserError
-from feddiv.core.terminal import shown
 from feddiv.data.data_options import MOST_CLASSES, DataOptions
 from feddiv.data.dataset import Dataset, Split
 from feddiv.data.images.listing import Files, ImageListing, Listed, numbered, some
@@ -23,7 +22,6 @@ from feddiv.data.names import (
     composed,
     is_split,
     is_train,
-    is_utf8,
     number_notes,
     one_spelling,
     test_name,
@@ -296,9 +294,4 @@ def _check_names(table: Table, column: str, texts: list[str], rows: Iterable[int
     for row in rows:
         if not texts[row]:
             raise table.malformed(f"{column} is missing", int(row))
-        if not is_utf8(texts[row]):
-            raise table.malformed(
-                f"{column} {shown(texts[row])} is not UTF-8: the file has another encoding; "
-                "save it in UTF-8",
-                int(row),
-            )
+        table.check_utf8(column, texts[row], int(row))

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from feddiv.core.errors import UserError
+from feddiv.core.terminal import NAME, shown
+from feddiv.data.names import is_utf8
 
 Floats = npt.NDArray[np.float32]
 
@@ -54,6 +56,15 @@ class Table(ABC):
         """What is wrong with the table, in one line."""
         place = "" if row is None else f" {self.place(row)}"
         return UserError(f"{self.where}{place}: {what}")
+
+    def check_utf8(self, column: str, text: str, row: int | None = None) -> None:
+        """Refuse bytes of another encoding, which no file of ours could say again."""
+        if not is_utf8(text):
+            raise self.malformed(
+                f"{column} {shown(text, NAME)} is not UTF-8: the file has another encoding; save "
+                "it in UTF-8",
+                row,
+            )
 
     def as_texts(self, column: str, values: list[Any]) -> list[str]:
         """Texts, whole numbers and categories as texts, "" where there is no value."""

@@ -5,7 +5,6 @@ from typing import Final, Literal
 from feddiv.core.errors import UserError
 from feddiv.data.data_options import USUAL_COLUMNS, Columns, DataOptions
 from feddiv.data.images.listing import some
-from feddiv.data.names import is_utf8
 from feddiv.data.sources.table_cells import Table
 from feddiv.data.texts.texts import NoText, Texts, usable
 
@@ -72,10 +71,7 @@ def column_texts(table: Table, column: str) -> Texts:
     (cells,) = table.texts([column])
 
     def text(row: int) -> str:
-        if not is_utf8(cells[row]):
-            raise table.malformed(
-                f"{column} is not UTF-8: the file has another encoding; save it in UTF-8", row
-            )
+        table.check_utf8(column, cells[row], row)
         try:
             return usable(cells[row])
         except NoText as problem:

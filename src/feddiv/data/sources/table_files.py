@@ -153,7 +153,17 @@ class ParquetTable(Table):
         return [self.as_texts(column, self._values(column)) for column in columns]
 
     def _values(self, column: str) -> list[Any]:
-        return [each for _, batch in self._batches([column]) for each in batch[column].to_pylist()]
+        found: list[Any] = []
+        for first, batch in self._batches([column]):
+            try:
+                found += batch[column].to_pylist()
+            except UnicodeDecodeError as error:  # pyarrow does not look before
+                raise self.malformed(
+                    f"{column} is not UTF-8 (byte 0x{error.object[error.start]:02x}), here or in "
+                    "a row soon after; save it in UTF-8",
+                    first,
+                ) from None
+        return found
 
     def numeric(self, column: str) -> bool:
         """By its type."""
