@@ -8,25 +8,22 @@ for bit.
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
-
-from feddiv.nets.net import Net
 
 
 class Stack:
     """Linear layers with ReLU between them; they share the memory of the net's parameters."""
 
-    def __init__(self, layers: list[nn.Linear]) -> None:
+    def __init__(self, layers: list[torch.nn.Linear]) -> None:
         self.layers = layers
         self._weights = [layer.weight.detach() for layer in layers]
         self._biases = [layer.bias.detach() for layer in layers]
-        self._inputs: list[Tensor] = []
+        self._inputs: list[torch.Tensor] = []
 
-    def parameters(self) -> list[Tensor]:
+    def parameters(self) -> list[torch.Tensor]:
         """In the order of the net's own."""
         return [each for layer in self.layers for each in (layer.weight, layer.bias)]
 
-    def forward(self, inputs: Tensor) -> Tensor:
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Logits [B, classes]; what every layer got is kept for `backward`."""
         self._inputs = []
         outputs = inputs.flatten(1)
@@ -37,7 +34,7 @@ class Stack:
             outputs = torch.addmm(bias, outputs, weight.t())
         return outputs
 
-    def backward(self, gradient: Tensor) -> None:
+    def backward(self, gradient: torch.Tensor) -> None:
         """Add the gradients of the parameters to what they have, given that of the logits."""
         for at in reversed(range(len(self.layers))):
             layer, inputs = self.layers[at], self._inputs[at]
@@ -48,7 +45,7 @@ class Stack:
                 gradient = torch.ops.aten.threshold_backward.default(passed, inputs, 0)
 
 
-def add_gradient(parameter: Tensor, gradient: Tensor) -> None:
+def add_gradient(parameter: torch.Tensor, gradient: torch.Tensor) -> None:
     """Add to what the parameter has, as autograd does."""
     if parameter.grad is None:
         parameter.grad = gradient
@@ -56,19 +53,21 @@ def add_gradient(parameter: Tensor, gradient: Tensor) -> None:
         parameter.grad += gradient
 
 
-def stack_of(net: nn.Module) -> Stack | None:
+def stack_of(net: torch.nn.Module) -> Stack | None:
     """The net as a stack, where it is nothing else and nobody listens to what its parts do."""
+    from feddiv.nets.net import Net  # it loads torch, and whoever reads settings imports this file
+
     layers = net.stacked() if isinstance(net, Net) else None
     if layers is None or "forward" in vars(net) or any(map(_is_hooked, net.modules())):
         return None
     return Stack(layers) if all(map(_is_plain, layers)) else None
 
 
-def _is_plain(layer: nn.Linear) -> bool:
+def _is_plain(layer: torch.nn.Linear) -> bool:
     """Whether autograd would take the kernels above."""
     parameters = list(layer.parameters())
     return (
-        type(layer) is nn.Linear
+        type(layer) is torch.nn.Linear
         and len(parameters) == 2  # one without a bias multiplies otherwise
         and all(
             each.requires_grad
@@ -81,7 +80,7 @@ def _is_plain(layer: nn.Linear) -> bool:
     )
 
 
-def _is_hooked(module: nn.Module) -> bool:
+def _is_hooked(module: torch.nn.Module) -> bool:
     return bool(
         module._forward_hooks
         or module._forward_pre_hooks
