@@ -204,7 +204,7 @@ class Trials:
             used = sum(file.stat().st_blocks << 9 for file in folder.rglob("*") if file.is_file())
             resize(disk, used + self.rng.randrange(1 << 12, self.size + self.largest))
         else:
-            limit = self.rng.randrange(1 << 8, self.largest)
+            limit = self.rng.randrange(self.target.says, self.largest)
         child = Child(
             self.target.job(folder),
             self.scratch / "log",

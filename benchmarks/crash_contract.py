@@ -15,6 +15,10 @@ FILES = " files"  # how the name of a list of files ends
 class Target(ABC):
     """Something that writes to a folder, can be killed there and taken up again."""
 
+    # Bytes that it says of a full disk at most: what it says is read from a file, which a limit on
+    # the size of files concerns as well.
+    says = 1 << 8
+
     @abstractmethod
     def job(self, folder: Path) -> Job:
         """Begin it in this folder or, if it was begun there, take it up."""

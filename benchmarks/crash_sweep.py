@@ -94,6 +94,8 @@ class ForkedRun:
 class SweepTarget(Target):
     """`feddiv sweep`, and the same command again."""
 
+    says = 1 << 11  # a line for each run
+
     def __init__(self) -> None:
         self.run = RunTarget()
         self.file = Path()
