@@ -76,6 +76,15 @@ def test_an_archive_is_fetched_unpacked_and_found(web: Web, tiny: Benchmark, cac
     assert len(web.asked) == 1
 
 
+def test_an_archive_that_a_kill_left_unpacked_is_taken_away(
+    web: Web, tiny: Benchmark, cache: Path
+) -> None:
+    get(tiny, web.url("good", "tiny.tar.gz"))
+    (cache / "tiny.tar.gz").write_bytes(web.files["tiny.tar.gz"])
+    assert not get(tiny).fetched
+    assert contents(cache) == UNPACKED
+
+
 def test_a_url_may_name_the_folder_of_the_archive(web: Web, tiny: Benchmark, cache: Path) -> None:
     get(tiny, web.url("good"))
     assert contents(cache) == UNPACKED

@@ -38,6 +38,9 @@ def get(
         check_url(url)
     for copy in copies(benchmark)[:1]:
         if copy.whole:
+            if copy.place.setting == CACHE and benchmark.archive is not None:
+                with suppress(OSError):  # of a process that was killed once it had unpacked it
+                    (cache_folder() / benchmark.archive.name).unlink(missing_ok=True)
             return Got(copy.folder, fetched=False)
         if copy.place.setting != CACHE:
             raise UserError(
@@ -160,4 +163,4 @@ def _unpack(benchmark: Benchmark, archive: Download, cache: Path, progress: Prog
         settle(cache)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-    (cache / archive.name).unlink()
+    (cache / archive.name).unlink(missing_ok=True)
