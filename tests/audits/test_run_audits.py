@@ -60,6 +60,18 @@ def test_estimate_issues_and_ranking_agree_with_each_other_and_with_the_truth(fi
     assert len(audits.table) == 420
 
 
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [("feddiv", "The run had one round only."), ("feddiv-audit", "")],
+)
+def test_a_model_of_one_round_is_said_to_be_young_if_it_was_trained(tmp_path, method, said):
+    settings = SETTINGS | {"method.name": method, "rounds": 1, "warmup.iterations": 0}
+    run = feddiv.run("quickstart", settings, out=tmp_path / "run", workers=0)
+    for audit in feddiv.audit(run):
+        assert any(line.startswith("The run had") for line in audit.missing) == bool(said)
+        assert any(said in line for line in audit.missing) == bool(said)
+
+
 def test_pages_come_by_the_command_and_the_lists_stay_the_same(finished, tmp_path, capsys):
     run = tmp_path / "copy"
     shutil.copytree(finished.folder, run)

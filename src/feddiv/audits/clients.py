@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from feddiv.audits.label_audit import LabelAudit, joined
 from feddiv.audits.sample_views import ShownSamples, views_of
+from feddiv.config.experiment import Experiment
 from feddiv.core.arrays import Rows
 from feddiv.data import Dataset, Draw
 from feddiv.methods.contract import Assessment
@@ -22,15 +23,18 @@ NO_OPINION = (
 )
 EARLY = 10  # rounds
 YOUNG = (
-    "The run had {rounds} rounds only. A model this young may take right labels for wrong ones, at "
+    "The run had {rounds} only. A model this young may take right labels for wrong ones, at "
     "sites without a wrong label too: believe neither the share nor its interval before a longer "
     "run has said the same."
 )
 
 
-def young(rounds: int) -> tuple[str, ...]:
-    """A line where the model of a run has not trained for long; a run of one round trains none."""
-    return (YOUNG.format(rounds=rounds),) if 1 < rounds < EARLY else ()
+def young(experiment: Experiment) -> tuple[str, ...]:
+    """A line where the model of a run has trained, and not for long."""
+    if experiment.rounds >= EARLY or not experiment.build_method().trains:
+        return ()
+    rounds = f"{experiment.rounds} rounds" if experiment.rounds > 1 else "one round"
+    return (YOUNG.format(rounds=rounds),)
 
 
 def client_audit(

@@ -47,7 +47,7 @@ def audits_of(
                 client,
                 opinion_of(assessment, client),
                 experiment.method.name,
-                young(experiment.rounds),
+                young(experiment),
             )
             for client in range(len(draw.parts))
         )

@@ -5,20 +5,24 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from typing import Any, Final, TypeVar
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pickle import PickleError
+from typing import Any, Final, Generic, TypeVar
 
 from feddiv.core.interrupts import left_to_parent
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-AHEAD: Final = 4  # items per process that may be under way
+AHEAD: Final = 4  # items per process that may be done before the one whose turn it is
+QUEUED: Final = 2  # that a process has at a time: one to work on, and the next
 
 
 class ProcessDied(RuntimeError):
-    """A process died while it worked on the item of this number, or on one soon after."""
+    """A process died while it worked on the item of this number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -30,54 +34,126 @@ def in_order(
 ) -> Generator[Result]:
     """The result of each item, by one process per core.
 
-    `work` is handed to the processes once, with all that belongs to it. One item alone, or one core
-    alone, needs no other process.
+    `work` and `items` are handed to the processes once. One item alone, or one core alone, needs no
+    other process.
     """
     processes = min(usable_cores(), len(items))
     if processes < 2:
         yield from map(work, items)
         return
-    # A fork shares what is in memory; elsewhere it may not be safe and a copy is sent.
-    method = "fork" if sys.platform == "linux" else "spawn"
-    others = set(multiprocessing.active_children())
-    with ProcessPoolExecutor(
-        processes, multiprocessing.get_context(method), _begin, (work,)
-    ) as pool:
-        waiting: deque[tuple[int, Future[Result]]] = deque()
-        try:
-            for number, item in enumerate(items):
-                waiting.append((number, pool.submit(_done, item)))
-                if len(waiting) >= ahead * processes:
-                    yield _result(*waiting.popleft())
-            while waiting:
-                yield _result(*waiting.popleft())
-        except BaseException:  # they leave signals to us, and one may wait for a disk forever
-            for process in set(multiprocessing.active_children()) - others:
-                process.kill()
-            raise
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _result(number: int, future: "Future[Result]") -> Result:
+    team = _Team[Result](ahead)
     try:
-        return future.result()
-    except BrokenProcessPool:
-        raise ProcessDied(number) from None
+        for _ in range(processes):
+            team.join(work, items)
+        yield from team.results(len(items))
+    finally:
+        team.end()
 
 
-_work: Callable[[Any], Any] | None = None  # of one of the processes
+@dataclass(eq=False)
+class _Mate:
+    """A process, and the numbers of its items whose results have not come yet."""
+
+    process: BaseProcess
+    connection: Connection
+    numbers: deque[int] = field(default_factory=deque)
 
 
-def _begin(work: Callable[[Any], Any]) -> None:
-    global _work
+class _Team(Generic[Result]):
+    """Processes with a pipe each.
+
+    No thread and no queue is between them and us. Whoever is killed in the middle of a result then
+    leaves a pipe that ends, and nobody who waits for the rest of it; an executor's thread waits
+    forever, because the executor itself holds the other end.
+    """
+
+    def __init__(self, ahead: int) -> None:
+        self._ahead = ahead
+        self._mates: list[_Mate] = []
+        self._done: dict[int, tuple[Result | None, BaseException | None]] = {}
+
+    def join(self, work: Callable[[Any], Result], items: Sequence[Any]) -> None:
+        """One more process."""
+        # A fork shares what is in memory; elsewhere it may not be safe and a copy is sent.
+        forks = sys.platform == "linux"
+        context: Any = multiprocessing.get_context("fork" if forks else "spawn")
+        ours, theirs = context.Pipe()
+        others = [*(mate.connection for mate in self._mates), ours] if forks else []
+        process = context.Process(target=_live, args=(work, items, theirs, others), daemon=True)
+        process.start()
+        theirs.close()
+        self._mates.append(_Mate(process, ours))
+
+    def results(self, count: int) -> Generator[Result]:
+        """Those of so many items, in their order."""
+        given = 0
+        for turn in range(count):
+            while turn not in self._done:
+                while given < min(count, turn + self._ahead * len(self._mates)):
+                    mate = min(self._mates, key=lambda mate: len(mate.numbers))
+                    if len(mate.numbers) == QUEUED:
+                        break
+                    self._give(mate, given)
+                    given += 1
+                self._receive()
+            result, error = self._done.pop(turn)
+            if error is not None:
+                raise error
+            yield result  # type: ignore[misc]  # it is one where there is no error
+
+    def _give(self, mate: _Mate, number: int) -> None:
+        """Numbers are small: no pipe is ever full of them, so this never waits."""
+        mate.numbers.append(number)
+        try:
+            mate.connection.send(number)
+        except OSError:
+            raise ProcessDied(mate.numbers[0]) from None
+
+    def _receive(self) -> None:
+        """Wait for results, and take one of each process that has any."""
+        ready = wait([mate.connection for mate in self._mates if mate.numbers])
+        for mate in self._mates:
+            if mate.connection in ready:
+                try:
+                    outcome = mate.connection.recv()
+                except (EOFError, OSError):
+                    raise ProcessDied(mate.numbers[0]) from None
+                self._done[mate.numbers.popleft()] = outcome
+
+    def end(self) -> None:
+        """Nobody is asked: they leave signals to us, and one may wait for a disk forever."""
+        for mate in self._mates:
+            mate.process.kill()
+        for mate in self._mates:
+            mate.process.join()
+            mate.connection.close()
+
+
+def _live(
+    work: Callable[[Any], Any],
+    items: Sequence[Any],
+    connection: Connection,
+    others: Sequence[Connection],
+) -> None:
+    """Be one of the processes."""
     left_to_parent()
-    _work = work
+    for other in others:
+        other.close()  # or a dead sibling's pipe would stay open here
+    with suppress(EOFError, OSError):  # whom we work for is gone
+        while True:
+            outcome = _outcome(work, items[connection.recv()])
+            try:
+                connection.send(outcome)
+            except (TypeError, AttributeError, PickleError) as problem:  # somebody's own exception
+                found = outcome[1] or problem
+                connection.send((None, RuntimeError(f"{type(found).__name__}: {found}")))
 
 
-def _done(item: Any) -> Any:
-    assert _work is not None
-    return _work(item)
+def _outcome(work: Callable[[Any], Any], item: Any) -> tuple[Any, BaseException | None]:
+    try:
+        return work(item), None
+    except Exception as error:
+        return None, error
 
 
 def usable_cores() -> int:

@@ -307,7 +307,7 @@ def _audited(
     draw, client = loaded.draw, loaded.client
     here = None if loaded.trial else "this site"
     shown = loaded.shown or loaded.dataset
-    method, early = experiment.method.name, young(experiment.rounds)
+    method, early = experiment.method.name, young(experiment)
     audit = client_audit(shown, draw, client, opinion, method, early, site=here, data=data)
     for folder in folders:
         write_audit(folder, audit)

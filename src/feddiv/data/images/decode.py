@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from feddiv.core.errors import UserError
-from feddiv.core.processes import AHEAD, ProcessDied, in_order
+from feddiv.core.processes import ProcessDied, in_order
 from feddiv.data.images.listing import NOT_THERE, Images
 from feddiv.data.images.pixels import MOST_PIXELS, pixels_and_reach
 from feddiv.data.statistics import value_counts
@@ -87,8 +87,8 @@ def blocks(decoder: Decoder, first: int) -> Generator[Block]:
     except ProcessDied as death:
         raise UserError(
             f"{decoder.images.name(starts[death.number])}: a process died while it decoded this "
-            f"image or one of the {BLOCK * AHEAD} after it; out of memory, or one of them breaks "
-            "the decoder"
+            f"image or one of the {BLOCK - 1} after it; out of memory, or one of them breaks the "
+            "decoder"
         ) from None
 
 
