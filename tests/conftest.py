@@ -1,7 +1,9 @@
 """A data set and a draw small enough to follow by hand."""
 
+import importlib
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,10 @@ from feddiv.data.dataset import Split
 from feddiv.federation.simulation import Simulation
 
 __all__ = ["browser"]  # fixtures for all tests
+
+# torch.compile imports it, which fails once something else has imported distutils without it.
+with suppress(ImportError):
+    importlib.import_module("setuptools")
 
 # The machine is shared: how long an example takes says nothing about the code.
 settings.register_profile("feddiv", deadline=None)
