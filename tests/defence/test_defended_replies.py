@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from feddiv.config.sections import RobustOptions
-from feddiv.defence.defence import Defence, barred, standing_out
+from feddiv.defence.defence import FAR_OUT, Defence, barred, standing_out
 from feddiv.defence.directions import Directions
 from feddiv.defence.replies import DefendedReplies
 from feddiv.federation.accounts import Accounts
@@ -208,14 +208,21 @@ def test_who_is_blamed_for_a_broken_model() -> None:
     assert standing_out({}) == {}
 
 
+def test_honest_updates_do_not_stand_out_from_those_that_hardly_move() -> None:
+    norms = {0: 1e-3, 1: 1e-3, 2: 1e-3, 3: 1.0, 4: 1.1}  # liars are most of those who were asked
+    assert list(standing_out(norms, FAR_OUT)) == [3, 4]
+    assert standing_out(norms, FAR_OUT, before=1.0) == {}
+    # A smaller step than before is no reason to take a larger one for usual.
+    assert list(standing_out({0: 1.0, 1: 1.0, 2: 30.0}, FAR_OUT, before=0.1)) == [2]
+
+
 def test_who_is_far_out_is_not_asked_for_ten_turns() -> None:
-    norms = {0: 1.0, 1: 1.0, 2: 1.0, 3: 20.1, 4: 19.9}
-    assert barred({}, norms, turn=3) == {3: 13}
-    assert barred({5: 2, 6: 3}, norms, turn=3) == {6: 3, 3: 13}  # 5 may be asked again
+    assert barred({}, {3: "why"}, turn=3) == {3: 13}
+    assert barred({5: 2, 6: 3}, [3], turn=3) == {6: 3, 3: 13}  # 5 may be asked again
 
 
 def test_the_last_norms_are_remembered() -> None:
     assert Defence().recent((1.0,), [2.0, 3.0]) == (1.0, 2.0, 3.0)
-    last = Defence().recent(tuple(float(n) for n in range(10)), [7.0])
-    assert len(last) == 10
-    assert last[-2:] == (9.0, 7.0)
+    last = Defence().recent(tuple(float(n) for n in range(30)), [7.0])
+    assert len(last) == 30
+    assert last[-2:] == (29.0, 7.0)

@@ -131,6 +131,38 @@ def test_a_run_goes_on_without_who_sends_a_broken_model(
     assert all(0 < line["update_norm"] < 100 for line in taken)
 
 
+class HardlyMoving(InProcess):
+    """Three of the five clients send next to nothing, and are most of everybody."""
+
+    def visits(self, exchange: Exchange, rng: Streams) -> Iterator[Visit[Any] | Absence]:
+        for visit in super().visits(exchange, rng):
+            reply = visit.reply
+            if reply.weights is not None and reply.client < 3:
+                sent = exchange.to(reply.client).weights["net"]
+                net = {
+                    key: torch.lerp(sent[key], value, 1e-3) if value.is_floating_point() else value
+                    for key, value in reply.weights["net"].items()
+                }
+                visit = replace(visit, reply=replace(reply, weights={"net": net}))
+            yield visit
+
+
+@pytest.mark.slow
+def test_honest_clients_are_not_refused_where_most_send_next_to_nothing(tmp_path: Path) -> None:
+    experiment = load_experiment("quickstart", SETTINGS)
+    prepared, folder = prepare(experiment), RunFolder(tmp_path / "run")
+    folder.begin(experiment, prepared.draw)
+    try:
+        execute(prepared, folder, carrier=lambda prepared, _: HardlyMoving(prepared.workspace))
+    finally:
+        folder.unlock()
+    told = (tmp_path / "run" / "clients.jsonl").read_text().splitlines()
+    lines = [json.loads(line) for line in told]
+    norms = [line["update_norm"] for line in lines if line["turn"] == 1]
+    assert max(norms) > 20 * sorted(norms)[2]  # far out, if the median of the exchange were all
+    assert not [line for line in lines if line["turn"] == 1 and "refused" in line]
+
+
 @pytest.mark.slow
 def test_a_liar_does_not_make_everybody_train_twice_in_every_round(tmp_path: Path) -> None:
     WithLiars.trained = []

@@ -11,7 +11,8 @@ import numpy as np
 from feddiv.config.sections import RobustOptions
 from feddiv.methods.contract import Facts
 
-RECENT = 10  # norms of updates that the server remembers, to judge the next one alone by
+RECENT = 30  # norms of updates that the server remembers: liars are hardly ever most of so many
+LAST = 10  # of them, by which a client alone is judged
 FEWEST = 3  # norms that have a usual one among them
 STANDS_OUT = 10.0  # times the usual norm: who is blamed where the merged model is broken
 FAR_OUT = 20.0  # times the usual norm: far more than honest updates differ by
@@ -42,10 +43,10 @@ class Defence:
         return (*before, *norms)[-RECENT:]
 
 
-def barred(before: Mapping[int, int], norms: Mapping[int, float], turn: int) -> dict[int, int]:
-    """Until which turn clients are not asked, after an exchange with these norms in this turn."""
+def barred(before: Mapping[int, int], far_out: Collection[int], turn: int) -> dict[int, int]:
+    """Until which turn clients are not asked, if the updates of some were far out in this turn."""
     still = {client: until for client, until in before.items() if until >= turn}
-    return still | dict.fromkeys(standing_out(norms, FAR_OUT), turn + BARRED)
+    return still | dict.fromkeys(far_out, turn + BARRED)
 
 
 def usual_norm(norms: Collection[float]) -> float:
@@ -54,9 +55,15 @@ def usual_norm(norms: Collection[float]) -> float:
     return float(np.median(moved)) if len(moved) >= FEWEST else math.inf
 
 
-def standing_out(norms: Mapping[int, float], times: float = STANDS_OUT) -> dict[int, str]:
-    """Clients whose update is so many times as large as usual, and how to say it."""
-    usual = usual_norm(norms.values())
+def standing_out(
+    norms: Mapping[int, float], times: float = STANDS_OUT, before: float = 0.0
+) -> dict[int, str]:
+    """Clients whose update is so many times as large as usual, and how to say it.
+
+    What was usual `before` is usual now too: or liars that send next to nothing would make honest
+    updates stand out where they happen to be most of those asked.
+    """
+    usual = max(usual_norm(norms.values()), before)
     return {
         client: f"its update has norm {norm:.3g}, the usual one is {usual:.3g}"
         for client, norm in norms.items()

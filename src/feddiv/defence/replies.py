@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from feddiv.core.arrays import Weights
-from feddiv.defence.defence import Defence, usual_norm
+from feddiv.defence.defence import LAST, Defence, usual_norm
 from feddiv.defence.directions import Directions
 from feddiv.defence.pooled import RobustTotals
 from feddiv.federation.accounts import Accounts
@@ -127,7 +127,7 @@ class DefendedReplies:
         are most does not set the measure. In a hand-over a client is alone and compared with those
         before it; the first ones move the model by no more than its own norm.
         """
-        most, before = self.defence.robust.clip, usual_norm(self.recent)
+        most, before = self.defence.robust.clip, usual_norm(self.recent[-LAST:])
         if len(self.exchange.clients) == 1:
             return most * before if before < math.inf else update_norm(sent) or math.inf
         moved = [norm for norm in self.norms.values() if norm > 0]

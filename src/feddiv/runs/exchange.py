@@ -10,6 +10,7 @@ from feddiv.core.randomness import Streams
 from feddiv.defence.defence import (
     BARRED,
     FAR_OUT,
+    LAST,
     STANDS_OUT,
     Defence,
     barred,
@@ -86,10 +87,12 @@ class Exchanger:
         exchange = self._without_barred(exchange, before)
         # A model that is handed on alone is tried by itself.
         single = len(exchange.clients) == 1
+        usual = _usual_before(exchange, before)
         try:
             try:
                 after, replies = self._merged(exchange, kind, before, rng, suspicious=single)
-                first, blamed = replies, None if single else self._blamed(kind, after, replies)
+                blamed = None if single else self._blamed(kind, usual, after, replies)
+                first = replies
             except FarOut as found:
                 first, blamed = found.replies, found.blamed
             if blamed is not None:
@@ -98,7 +101,8 @@ class Exchanger:
                 after, replies = self._merged(exchange, kind, before, rng, blamed, suspicious=True)
                 replies.bytes_up += first.bytes_up
                 replies.bytes_down += first.bytes_down
-                after = replace(after, barred=barred(before.barred, first.norms, self.turn))
+                far_out = standing_out(first.norms, FAR_OUT, usual)
+                after = replace(after, barred=barred(before.barred, far_out, self.turn))
                 if not self._sound(after):
                     raise Diverged(NOT_FINITE)
         except BaseException:
@@ -129,14 +133,14 @@ class Exchanger:
         return replace(exchange, clients=asked)
 
     def _blamed(
-        self, kind: Kind, after: ServerPart, replies: CheckedReplies
+        self, kind: Kind, usual: float, after: ServerPart, replies: CheckedReplies
     ) -> dict[int, str] | None:
         """Whom the exchange has to be made again without; None where nothing is wrong with it."""
         if kind.models and not self._sound(after):
             if self.privacy.filter == "sum_only" and pooled(kind):
                 raise Diverged(NOT_FINITE)
-            return standing_out(replies.norms, STANDS_OUT)
-        return standing_out(replies.norms, FAR_OUT) or None
+            return standing_out(replies.norms, STANDS_OUT, usual)
+        return standing_out(replies.norms, FAR_OUT, usual) or None
 
     def _sound(self, after: ServerPart) -> bool:
         return self.federation.outputs_finite(self.method.weights(after.state))
@@ -145,7 +149,7 @@ class Exchanger:
         """The norm up to which an update is taken: of a client alone, by those before it."""
         if len(exchange.clients) > 1:
             return LARGEST_NORM
-        usual = usual_norm(before.norms)
+        usual = usual_norm(before.norms[-LAST:])
         if math.isinf(usual):  # nobody to compare with: the model itself is the measure
             usual = update_norm(exchange.message.weights) or math.inf
         return min(LARGEST_NORM, FAR_OUT * usual)
@@ -191,7 +195,8 @@ class Exchanger:
         )
 
         def look() -> None:
-            if not again and (found := standing_out(replies.norms, FAR_OUT)):
+            usual = _usual_before(exchange, before)
+            if not again and (found := standing_out(replies.norms, FAR_OUT, usual)):
                 raise FarOut(found, replies)
 
         carriage.before_sum = look
@@ -221,3 +226,12 @@ class Exchanger:
         lines, self._lines = self._lines, []
         for line in lines:
             self.record(line)
+
+
+def _usual_before(exchange: Exchange, before: ServerPart) -> float:
+    """The usual norm of an update until now.
+
+    In the first exchanges nobody knows: an update that is smaller than the model is not far out.
+    """
+    usual = usual_norm(before.norms)
+    return usual if usual < math.inf else update_norm(exchange.message.weights) / FAR_OUT
