@@ -33,6 +33,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import torch
 from crash_contract import FILES, Fingerprint, Job, Target
 from crash_targets import TARGETS
 from forks import forked
@@ -308,6 +309,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS, help="file of the results")
     parser.add_argument("--table", action="store_true", help="crash nothing")
     options = parser.parse_args()
+    torch.set_num_threads(1)  # what is forked after torch has had more waits for them forever
     file, mount = options.results, can_mount()
     kept = json.loads(file.read_text()) if file.exists() else {"outcomes": []}
 
