@@ -86,6 +86,20 @@ class Growing(nn.Module):
         return x.flatten(1)[:, : 3 + int(x.sum() > 0)]
 
 
+class Mixing(nn.Module):
+    """Features relative to those of the other images: batch statistics, in evaluation too."""
+
+    size = 8
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(3, track_running_stats=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.norm(x).square().mean((2, 3))
+        return y
+
+
 class TooSmall(Colours):
     """Wants images that no config can ask for."""
 

@@ -78,6 +78,12 @@ def test_what_gives_no_features_is_refused_in_one_line(name: str, said: str) -> 
         )
 
 
+def test_a_module_that_mixes_images_is_refused() -> None:
+    encoder = make_encoder(EncoderChoice(f"{HERE}:Mixing"), 2)
+    with pytest.raises(UserError, match="other features when other images are beside it"):
+        _ = encoder.fingerprint  # before anything is encoded
+
+
 def test_whole_numbers_are_pooled_too() -> None:
     image = torch.full((1, 8, 8, 3), 7, dtype=torch.uint8)
     image[:, 4:] = 8
