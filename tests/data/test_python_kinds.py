@@ -55,6 +55,9 @@ def test_dicts_of_features_and_of_other_names() -> None:
     assert said.startswith("client 'north', item 0 has no 'image' or 'path'")
     assert said.endswith("only 'scan', 'finding'; set data.columns.image or .features")
     assert "has no 'label' or" in refused([[{"image": PIXELS, "finding": 0}]])
+    assert refused([[{"text": "It leaks.", "label": 0}]]).endswith(
+        "only 'text', 'label'; texts are taken from data frames: give data.to_pandas()"
+    )
 
 
 def test_images_of_many_sizes_are_taken_with_a_size(tmp_path: Path) -> None:

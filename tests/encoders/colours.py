@@ -50,6 +50,68 @@ class NoNumbers(nn.Module):
         return means / means
 
 
+class Whole(nn.Module):
+    """Maps of whole numbers: the brightness of each pixel, in [0,255]."""
+
+    size = 8
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x * 255).round().long()
+
+
+class Nothing(nn.Module):
+    """Vectors without a number."""
+
+    size = 8
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean((2, 3))[:, :0]
+
+
+class Complex(nn.Module):
+    """Numbers that no net takes."""
+
+    size = 8
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.fft.fft(x.mean((2, 3)))
+
+
+class Growing(nn.Module):
+    """One feature more for images that are not black."""
+
+    size = 8
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(1)[:, : 3 + int(x.sum() > 0)]
+
+
+class Mixing(nn.Module):
+    """Features relative to those of the other images: batch statistics, in evaluation too."""
+
+    size = 8
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(3, track_running_stats=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.norm(x).square().mean((2, 3))
+        return y
+
+
+class TooSmall(Colours):
+    """Wants images that no config can ask for."""
+
+    size = 4
+
+
+class NoSpread(Colours):
+    """Would have pixels divided by nothing."""
+
+    std = (0.0,)
+
+
 def no_module() -> str:
     return "colours"
 

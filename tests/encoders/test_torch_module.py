@@ -61,6 +61,39 @@ def test_what_is_no_module_is_refused(name: str, said: str) -> None:
         make_encoder(EncoderChoice(f"{HERE}:{name}"), 2)
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Nothing", r"gives shape \(1, 0\), no number at all"),
+        ("Complex", "gives complex numbers"),
+        ("Growing", "gives 3 features for one sample and 4 for another"),
+        ("TooSmall", "takes images of 4x4 pixels; allowed are 8 to 4,096"),
+        ("NoSpread", "says std 0.0, 0.0, 0.0, which pixels cannot be divided by"),
+    ],
+)
+def test_what_gives_no_features_is_refused_in_one_line(name: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        make_encoder(EncoderChoice(f"{HERE}:{name}"), 2).vectors(
+            torch.full((1, 2, 2, 3), 255, dtype=torch.uint8)
+        )
+
+
+def test_a_module_that_mixes_images_is_refused() -> None:
+    encoder = make_encoder(EncoderChoice(f"{HERE}:Mixing"), 2)
+    with pytest.raises(UserError, match="other features when other images are beside it"):
+        _ = encoder.fingerprint  # before anything is encoded
+
+
+def test_whole_numbers_are_pooled_too() -> None:
+    image = torch.full((1, 8, 8, 3), 7, dtype=torch.uint8)
+    image[:, 4:] = 8
+    mean, most = (
+        make_encoder(EncoderChoice(f"{HERE}:Whole", pooling=how), 8) for how in ("mean", "max")
+    )
+    assert mean.vectors(image).tolist() == [[7.5, 7.5, 7.5]]
+    assert most.vectors(image).tolist() == [[8.0, 8.0, 8.0]]
+
+
 def test_a_file_of_somebody_else_imports_nothing_unasked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 from feddiv.core.given_files import at_home
 from feddiv.core.options import GivenPath, Listed, ListedNumbers, Options
 from feddiv.data.transform import Augment
-from feddiv.encoders.choice import EncoderChoice, Pooling
+from feddiv.encoders.choice import LARGEST_SIZE, SMALLEST_SIZE, EncoderChoice, Pooling
 from feddiv.encoders.registry import is_onnx_file
 
 MOST_SAMPLES: Final = 1_000_000_000
@@ -105,7 +105,7 @@ class DataOptions(Options):
     # A frozen encoder: one of `feddiv list encoders`, FILE.onnx, timm:NAME, package.module:factory.
     encoder: str | None = Field(default=None, min_length=1, max_length=4096)
     # Side in pixels of the images that the encoder sees.
-    encoder_size: int | None = Field(default=None, ge=8, le=4096)
+    encoder_size: int | None = Field(default=None, ge=SMALLEST_SIZE, le=LARGEST_SIZE)
     # What images are normalised with for the encoder: one number, or one for each colour.
     encoder_mean: Annotated[
         Annotated[tuple[float, ...], Field(strict=False)] | None, ListedNumbers

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 Kind = Literal["images", "texts"]
 Pooling = Literal["mean", "max", "first"]
+SMALLEST_SIZE: Final = 8  # pixels, of the side of an image
+LARGEST_SIZE: Final = 4096
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,13 @@ class Encoder(ABC):
         for start in range(0, len(samples), self.batch):
             some = samples[start : start + self.batch]
             full = taken(some, np.arange(self.batch) % len(some))
-            parts.append(self.encode(full)[: len(some)].to(torch.float16))
+            features = self.encode(full)[: len(some)]
+            if features.shape[1] != self.width:
+                raise UserError(
+                    f"data.encoder={self.choice.name}: gives {self.width} features for one sample "
+                    f"and {features.shape[1]} for another"
+                )
+            parts.append(features.to(torch.float16))
         found = torch.cat(parts)
         finite = found.isfinite().all(dim=1)
         if not finite.all():

@@ -10,7 +10,7 @@ from typing import Final
 import torch
 
 from feddiv.core.errors import UserError, in_one_line
-from feddiv.encoders.choice import EncoderChoice, Pooling
+from feddiv.encoders.choice import LARGEST_SIZE, SMALLEST_SIZE, EncoderChoice, Pooling
 from feddiv.encoders.contract import Encoder
 
 IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
@@ -36,12 +36,23 @@ def completed(
     std: tuple[float, ...],
     pooling: Pooling | None = None,
 ) -> EncoderChoice:
-    """The choice with these values where it leaves something open."""
+    """The choice with these values where it leaves something open; a file may say anything."""
+    if choice.size is None and not SMALLEST_SIZE <= size <= LARGEST_SIZE:
+        raise UserError(
+            f"data.encoder={choice.name}: takes images of {size}x{size} pixels; allowed are "
+            f"{SMALLEST_SIZE} to {LARGEST_SIZE:,} (data.encoder_size)"
+        )
+    spread = _for_colours("std", choice.std or std)
+    if min(spread) <= 0:
+        raise UserError(
+            f"data.encoder={choice.name}: says std {', '.join(map(str, spread))}, which pixels "
+            "cannot be divided by; set data.encoder_std"
+        )
     return replace(
         choice,
         size=choice.size or size,
         mean=_for_colours("mean", choice.mean or mean),
-        std=_for_colours("std", choice.std or std),
+        std=spread,
         pooling=choice.pooling or pooling,
         sha256=sha256,
     )
@@ -135,6 +146,9 @@ def pooled(outputs: object, choice: EncoderChoice, count: int) -> torch.Tensor:
             f"{name} gives shape {shape} for {count} images; wanted is one vector each, "
             f"({count}, D)"
         )
+    if not outputs.numel() or outputs.is_complex():
+        what = "complex numbers" if outputs.is_complex() else f"shape {shape}, no number at all"
+        raise UserError(f"{name} gives {what}; wanted is one vector of numbers for an image")
     if outputs.dim() == 2:
         if choice.pooling is not None:
             raise UserError(
@@ -152,4 +166,5 @@ def pooled(outputs: object, choice: EncoderChoice, count: int) -> torch.Tensor:
     if how == "first":
         return outputs[:, 0]
     over = (1,) if outputs.dim() == 3 else (2, 3)
-    return outputs.mean(over) if how == "mean" else outputs.amax(over)
+    # Whole numbers have no mean of their own type.
+    return outputs.float().mean(over) if how == "mean" else outputs.amax(over)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -72,7 +73,7 @@ def make(choice: EncoderChoice, side: int | None) -> Encoder:
         return of_texts(choice, graph)
     size = _image_side(graph.session, choice)
     said = graph.session.get_modelmeta().custom_metadata_map
-    noted = _numbers(said, "size", choice)
+    noted = None if choice.size or size else _numbers(said, "size", choice)
     if choice.size is not None and size not in (None, choice.size):
         raise UserError(
             f"data.encoder_size={choice.size}: data.encoder={choice.name} takes images of "
@@ -131,12 +132,15 @@ def _numbers(said: Mapping[str, str], key: str, choice: EncoderChoice) -> tuple[
         return None
     parts = [part for part in re.split(r"[\s,;\[\]()]+", said[key]) if part]
     try:
-        return tuple(float(part) for part in parts) or None
+        numbers = tuple(float(part) for part in parts)
     except ValueError:
+        numbers = (math.nan,)
+    if not all(map(math.isfinite, numbers)):
         raise UserError(
             f"data.encoder={choice.name}: its metadata say {key}={said[key][:80]!r}, which are no "
             f"numbers; set data.encoder_{key}"
-        ) from None
+        )
+    return numbers or None
 
 
 def _listed(numbers: tuple[float, ...]) -> str:

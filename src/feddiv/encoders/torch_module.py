@@ -17,6 +17,7 @@ from feddiv.encoders.choice import EncoderChoice
 from feddiv.encoders.contract import Encoder
 from feddiv.encoders.images import COLOURS, ImageEncoder, completed, usual_size
 
+MOST_APART: Final = 0.02  # of the largest feature; sums in another order differ by far less
 PROBE: Final = 256  # largest side in pixels of the image whose features stand for the code
 
 
@@ -46,13 +47,30 @@ class ModuleEncoder(ImageEncoder):
         side = min(self.size, PROBE)
         # No row or column repeats: every brightness, and edges everywhere.
         pixels = (torch.arange(side * side * COLOURS) ** 2 * 7919 // 64 % 256).to(torch.uint8)
+        image = pixels.view(1, side, side, COLOURS)
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # as for encoding: more would change the bits
         try:
-            features = self.encode(pixels.view(1, side, side, COLOURS))
+            features = self.encode(image)
+            beside = self.encode(torch.cat([image, image // 4, 255 - image]))[:1]
         finally:
             torch.set_num_threads(threads)
+        self._check_alone(features, beside)
         return hashlib.sha256(features.to(torch.float16).numpy().tobytes()).hexdigest()
+
+    def _check_alone(self, features: torch.Tensor, beside: torch.Tensor) -> None:
+        """Refuse a module that mixes images: which ones go together would decide about vectors.
+
+        Batch norm without running statistics does that, in evaluation too.
+        """
+        if features.shape != beside.shape or not (features.isfinite() & beside.isfinite()).all():
+            return  # refused for another reason, when samples are encoded
+        if (features - beside).abs().max() > MOST_APART * features.abs().max():
+            raise UserError(
+                f"data.encoder={self.choice.name}: gives an image other features when other images "
+                "are beside it; every image has to be looked at by itself (batch norm needs "
+                "running statistics)"
+            )
 
 
 def make(choice: EncoderChoice, side: int | None) -> Encoder:

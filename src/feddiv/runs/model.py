@@ -14,11 +14,12 @@ from torch import nn
 from feddiv.core.arrays import StateDict, Weights
 from feddiv.core.errors import UserError
 from feddiv.core.files import Unreadable, load_tensors, save_tensors, tensors_hash
+from feddiv.core.given_files import at_home
 from feddiv.core.import_path import NotAllowed, named_in
 from feddiv.data import Augment, Samples, Transform
 from feddiv.data.transform import AsTheyAre
 from feddiv.encoders.contract import Encoder
-from feddiv.encoders.registry import make_encoder
+from feddiv.encoders.registry import is_onnx_file, make_encoder
 from feddiv.learning.predict import CHUNK, predict
 from feddiv.learning.train import TrainOptions
 from feddiv.methods.contract import Assessment, Budget, Client, Message, Method
@@ -203,6 +204,11 @@ def _add_encoder(
     if place is not None:  # the user's own word: what is there may be imported
         model.encoded_by(make_encoder(replace(choice, name=place), side))
         return
+    if is_onnx_file(choice.name) and not at_home(choice.name).exists():
+        raise UserError(
+            f"data.encoder={choice.name}: there is no such file; say where it is now by --encoder "
+            "FILE.onnx, in Python by load(..., encoder=...)"
+        )
     with named_in(file, allow):
         model.encoded_by(make_encoder(choice, side))
 

@@ -13,6 +13,7 @@ from feddiv.core import processes
 from feddiv.core.errors import UserError
 from feddiv.core.randomness import Streams
 from feddiv.data import DataOptions, Dataset, load_dataset
+from feddiv.data.texts.texts import Texts
 from feddiv.encoders.onnx_text import OnnxTextEncoder
 
 
@@ -129,3 +130,9 @@ def test_an_empty_text_is_named_before_anything_is_encoded(
     with pytest.raises(UserError, match=r"low/3\.txt: the text is empty"):
         load(texts, words)
     assert not seen
+
+
+def test_a_text_of_a_table_that_has_no_features_is_named_by_how_it_begins() -> None:
+    long = "one two three " * 10
+    texts = Texts.of(["zero", long])
+    assert texts.name(1) == "the text that begins with 'one two three one two three one two thre'"

@@ -155,10 +155,15 @@ class ItemReader:
         allowed = usual if wanted is None else (wanted,)
         found = next((name for name in allowed if name in item), None)
         if found is None:
-            setting = "data.columns.label" if half == "label" else "data.columns.image or .features"
+            todo = "set data.columns.label"
+            if half == "sample":
+                texts = USUAL_COLUMNS["text"] if columns.text is None else (columns.text,)
+                todo = "set data.columns.image or .features"
+                if any(name in item for name in texts):
+                    todo = "texts are taken from data frames: give data.to_pandas()"
             raise UserError(
                 f"{where} has no {' or '.join(map(repr, allowed))}, only "
-                f"{', '.join(repr(name) for name in item)}; set {setting}"
+                f"{', '.join(repr(name) for name in item)}; {todo}"
             )
         return found
 

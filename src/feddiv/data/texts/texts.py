@@ -14,6 +14,7 @@ from feddiv.core.terminal import shown
 from feddiv.data.names import is_utf8
 
 LONGEST: Final = 16 << 20  # bytes of one text
+BEGINNING: Final = 40  # characters by which people find a text again
 # What may be around a text: zero bytes too, and all that Unicode calls blank.
 BLANKS: Final = "\0" + "".join(filter(str.isspace, map(chr, range(0x3001))))
 
@@ -57,8 +58,10 @@ class Texts:
         return Texts(self.store, self.starts[rows], self.ends[rows], names)
 
     def name(self, row: int) -> str:
-        """What to call it: its file, or its number."""
-        return shown(self.names[row]) if self.names else str(row)
+        """What to call it: its file, or how it begins; its row in the table is not known here."""
+        if self.names:
+            return shown(self.names[row])
+        return f"the text that begins with {shown(self[row][:BEGINNING])!r}"
 
     def content(self, row: int) -> bytes:
         """The text in UTF-8."""
