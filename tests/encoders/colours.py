@@ -40,6 +40,24 @@ class Maps(nn.Module):
         return x
 
 
+class Nothing(nn.Module):
+    """Vectors without a feature."""
+
+    size = 8
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean((2, 3))[:, :0]
+
+
+class Uneven(nn.Module):
+    """A feature more for what is not black."""
+
+    size = 8
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean((2, 3))[:, : 2 + bool(x.any())]
+
+
 class NoNumbers(nn.Module):
     """Divides by how bright an image is: black ones have no features."""
 

@@ -53,6 +53,21 @@ def test_without_normalisation_it_is_asked_for(tmp_path: Path) -> None:
         make_encoder(EncoderChoice(str(bad)), 8)
 
 
+@pytest.mark.parametrize("said", ["nan", "inf", "1e9", "-8", "0", "0.5"])
+def test_a_size_that_no_image_has_is_refused(tmp_path: Path, said: str) -> None:
+    file = onnx_file(tmp_path / "c.onnx", size="side", metadata={"size": said})
+    with pytest.raises(UserError, match=r"pixels a side; possible are 8 to 4,096"):
+        make_encoder(choice(file), 8)
+    assert make_encoder(choice(file, size=16), 8).width == 3
+
+
+@pytest.mark.parametrize("said", [{"mean": "nan"}, {"std": "0"}, {"std": "-1"}, {"std": "inf"}])
+def test_what_no_image_is_normalised_with_is_refused(tmp_path: Path, said: dict[str, str]) -> None:
+    file = onnx_file(tmp_path / "c.onnx", metadata={"mean": "0", "std": "1", **said})
+    with pytest.raises(UserError, match=r"which cannot be; set data\.encoder_mean"):
+        make_encoder(EncoderChoice(str(file)), 8)
+
+
 def test_an_output_that_is_no_vector_asks_for_pooling(tmp_path: Path) -> None:
     file = onnx_file(tmp_path / "c.onnx", pooled=False)
     encoder = make_encoder(choice(file), 8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import replace
 from functools import cached_property
@@ -11,7 +12,7 @@ import torch
 
 from feddiv.core.errors import UserError, in_one_line
 from feddiv.encoders.choice import EncoderChoice, Pooling
-from feddiv.encoders.contract import Encoder
+from feddiv.encoders.contract import Encoder, width_of
 
 IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
 IMAGENET_STD: Final = (0.229, 0.224, 0.225)
@@ -20,6 +21,7 @@ USUAL_SIZE: Final = 224  # of what nets are trained on
 SMALL, SMALL_SIZE = 64, 96
 PIXELS_AT_A_TIME, MOST_AT_A_TIME = 32 * 96 * 96, 64  # pixels, images
 COLOURS: Final = 3
+SMALLEST, LARGEST = 8, 4096  # sides in pixels, as data.encoder_size may be
 
 
 def usual_size(side: int | None) -> int:
@@ -31,26 +33,42 @@ def completed(
     choice: EncoderChoice,
     *,
     sha256: str,
-    size: int,
+    size: float,
     mean: tuple[float, ...],
     std: tuple[float, ...],
     pooling: Pooling | None = None,
 ) -> EncoderChoice:
     """The choice with these values where it leaves something open."""
+    size, mean, std = choice.size or size, choice.mean or mean, choice.std or std
+    if not SMALLEST <= size <= LARGEST:
+        raise UserError(
+            f"data.encoder={choice.name}: says that it takes images of {size:.6g} pixels a side; "
+            f"possible are {SMALLEST} to {LARGEST:,}"
+        )
+    if not all(map(math.isfinite, mean + std)) or min(std) <= 0:
+        raise UserError(
+            f"data.encoder={choice.name}: says that images are normalised by mean "
+            f"{_listed(mean)} and std {_listed(std)}, which cannot be; set data.encoder_mean and "
+            "data.encoder_std"
+        )
     return replace(
         choice,
-        size=choice.size or size,
-        mean=_for_colours("mean", choice.mean or mean),
-        std=_for_colours("std", choice.std or std),
+        size=int(size),
+        mean=_for_colours("mean", mean),
+        std=_for_colours("std", std),
         pooling=choice.pooling or pooling,
         sha256=sha256,
     )
 
 
+def _listed(numbers: tuple[float, ...]) -> str:
+    return ", ".join(f"{number:.6g}" for number in numbers[: COLOURS + 1])
+
+
 def _for_colours(key: str, numbers: tuple[float, ...]) -> tuple[float, ...]:
     if len(numbers) not in (1, COLOURS):
         raise UserError(
-            f"data.encoder_{key}={', '.join(map(str, numbers))}: give 1 number, or {COLOURS}, one "
+            f"data.encoder_{key}={_listed(numbers)}: give 1 number, or {COLOURS}, one "
             "for each colour"
         )
     return numbers if len(numbers) == COLOURS else numbers * COLOURS
@@ -75,7 +93,7 @@ class ImageEncoder(Encoder):
     def width(self) -> int:  # type: ignore[override]  # it is found out by trying
         """How many features a blank image has."""
         blank = torch.zeros(1, self.size, self.size, COLOURS, dtype=torch.uint8)
-        return self.encode(blank).shape[1]
+        return width_of(self.encode(blank), self.choice)
 
     @cached_property
     def _shift_and_scale(self) -> tuple[torch.Tensor, torch.Tensor]:
