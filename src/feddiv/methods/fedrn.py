@@ -198,7 +198,8 @@ class FedRN(Method[FedRNState, FedRNMemory]):
             probe = net.eval()(noise)[0]
         return {
             "expertise": np.array(float(right.mean())),
-            "probe": np.nan_to_num(probe.double().cpu().numpy()),
+            # Cut, so that who trains a spoilt model is not refused for what it says.
+            "probe": np.nan_to_num(probe.double().cpu().numpy()).clip(-LARGEST_LOGIT, LARGEST_LOGIT),
         }
 
     # What everybody else asks of a method
