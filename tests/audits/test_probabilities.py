@@ -1,5 +1,6 @@
 """Audits without training: sites exchange the filter alone."""
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -10,9 +11,11 @@ import feddiv
 from feddiv.audits.folder import read_audit, write_audit
 from feddiv.audits.page import labels_page
 from feddiv.audits.probabilities import audits_of_predictions, read_predictions
+from feddiv.audits.probability_file import ProbabilityFile
 from feddiv.audits.shared_filter import as_logits, judged, learnt_together
 from feddiv.cli import main
 from feddiv.core.errors import UserError
+from feddiv.data.sources.npz import build_dataset
 
 
 def cli(*arguments):
@@ -167,6 +170,7 @@ def test_files_of_probabilities(tmp_path):
         ({"probabilities": np.full((2, 2), 0.6), "labels": [0, 1]}, "sum to 1, not 1.2"),
         ({"probabilities": [[1.25, -0.25]], "labels": [0]}, "0 at least and sum to 1, not -0.25"),
         ({"probabilities": [[np.nan, 1.0]], "labels": [0]}, "row 0 holds no probabilities"),
+        ({"probabilities": [[1e308, 1e308]], "labels": [0]}, "sum to 1, not inf"),
         ({"probabilities": [[1.0]], "labels": [0]}, "2 at least"),
         ({"probabilities": np.eye(2), "labels": ["a", "c"], "classes": ["a", "b"]}, "'c'"),
         ({"probabilities": np.eye(2), "labels": [0, 1], "classes": "a"}, r"classes are <U1 \[\]"),
@@ -174,6 +178,7 @@ def test_files_of_probabilities(tmp_path):
         ({"probabilities": np.eye(2), "labels": [0, 1], "samples": [["a"]]}, "one dimension"),
     ],
 )
+@pytest.mark.filterwarnings("error")  # it would be a second line
 def test_a_file_that_holds_none_is_refused_in_one_line(tmp_path, arrays, said):
     file = tmp_path / "mine.npz"
     np.savez(file, **arrays)
@@ -181,6 +186,20 @@ def test_a_file_that_holds_none_is_refused_in_one_line(tmp_path, arrays, said):
         read_predictions(file)
     assert "\n" not in str(told.value)
     assert "mine.npz" in str(told.value)
+
+
+def test_a_large_file_with_one_mistake_at_its_end_is_refused_soon(tmp_path):
+    count = 40_000
+    names = np.arange(count).astype(str)
+    names[-1] = names[-2]
+    values = np.broadcast_to([1.0, 0.0], (count, 2))
+    np.savez(tmp_path / "mine.npz", probabilities=values, samples=names)
+    labels = np.arange(count) % 2
+    data = build_dataset({"x": np.zeros((count, 1), np.float32), "y": labels}, "python", None)
+    began = time.monotonic()
+    with pytest.raises(UserError, match="sample '39998' is there more than once"):
+        ProbabilityFile.read(tmp_path / "mine.npz", "x").of_samples(data, in_order=True)
+    assert time.monotonic() - began < 5  # each name compared with each takes a minute
 
 
 @pytest.mark.parametrize(

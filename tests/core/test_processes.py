@@ -122,9 +122,18 @@ class Own(Exception):
         self.lock = threading.Lock()
 
 
+class OfTwo(Exception):
+    """Can be sent, and not be made again."""
+
+    def __init__(self, what: str, where: str) -> None:
+        super().__init__(f"no {what} in {where}")
+
+
 def raising(number: int) -> int:
     if number == 4:
         raise Own
+    if number == 5:
+        raise OfTwo("pixels", "here")
     if number == 2:
         raise ValueError("two")
     return number
@@ -137,3 +146,17 @@ def test_errors_come_in_their_turn() -> None:
         next(results)
     with pytest.raises(RuntimeError, match="Own: no such thing"):
         list(in_order(raising, [0, 4]))
+    with pytest.raises(RuntimeError, match="OfTwo: no pixels in here"):
+        list(in_order(raising, [0, 5]))
+
+
+def nested(number: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(100_000):
+        found = [found]
+    return found
+
+
+def test_a_result_that_cannot_be_sent_is_no_death() -> None:
+    with pytest.raises(RuntimeError, match="RecursionError"):
+        list(in_order(nested, range(2)))

@@ -40,6 +40,24 @@ class Maps(nn.Module):
         return x
 
 
+class Nothing(nn.Module):
+    """Vectors without a feature."""
+
+    size = 8
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean((2, 3))[:, :0]
+
+
+class Uneven(nn.Module):
+    """A feature more for what is not black."""
+
+    size = 8
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean((2, 3))[:, : 2 + bool(x.any())]
+
+
 class NoNumbers(nn.Module):
     """Divides by how bright an image is: black ones have no features."""
 
@@ -59,15 +77,6 @@ class Whole(nn.Module):
         return (x * 255).round().long()
 
 
-class Nothing(nn.Module):
-    """Vectors without a number."""
-
-    size = 8
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x.mean((2, 3))[:, :0]
-
-
 class Complex(nn.Module):
     """Numbers that no net takes."""
 
@@ -75,15 +84,6 @@ class Complex(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.fft.fft(x.mean((2, 3)))
-
-
-class Growing(nn.Module):
-    """One feature more for images that are not black."""
-
-    size = 8
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x.flatten(1)[:, : 3 + int(x.sum() > 0)]
 
 
 class Mixing(nn.Module):

@@ -64,11 +64,9 @@ def test_what_is_no_module_is_refused(name: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("Nothing", r"gives shape \(1, 0\), no number at all"),
         ("Complex", "gives complex numbers"),
-        ("Growing", "gives 3 features for one sample and 4 for another"),
-        ("TooSmall", "takes images of 4x4 pixels; allowed are 8 to 4,096"),
-        ("NoSpread", "says std 0.0, 0.0, 0.0, which pixels cannot be divided by"),
+        ("TooSmall", "takes images of 4 pixels a side; possible are 8 to 4,096"),
+        ("NoSpread", "and std 0, which cannot be; set data.encoder_mean"),
     ],
 )
 def test_what_gives_no_features_is_refused_in_one_line(name: str, said: str) -> None:

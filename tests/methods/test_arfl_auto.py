@@ -192,6 +192,13 @@ def test_a_client_tells_the_mean_cross_entropy_of_its_given_labels(bench: Any) -
         assert bench.passes == {"plain": 2}
 
 
+@pytest.mark.parametrize("gain", [1e6, 1e30])
+def test_a_client_that_gets_a_spoilt_model_is_heard(bench: Any, gain: float) -> None:
+    arfl, spoilt = bench.method("arfl_auto"), bench.message("loss", bench.identity(gain))
+    reply = arfl.visit(bench.sure([0, 1], [1, 2]), None, spoilt, bench.rng).reply
+    check_reply(reply, arfl.kinds(None)["loss"], spoilt, 2)
+
+
 def test_a_client_trains_as_in_fedavg(bench: Any) -> None:
     client = bench.sure([0, 1, 2, 0], [0, 1, 1, 2])
     mine, theirs = (

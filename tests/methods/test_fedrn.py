@@ -132,6 +132,14 @@ def test_a_visit_trains_on_labels_that_are_trusted(bench: Any) -> None:
     assert all(torch.equal(value, again.memory.net[key]) for key, value in visit.memory.net.items())
 
 
+@pytest.mark.parametrize("gain", [1e9, 1e30])
+def test_a_client_that_gets_a_spoilt_model_is_heard(bench: Any, gain: float) -> None:
+    method = bench.method("fedrn", rounds=20, train__epochs=1, train__lr=1e-20)
+    message = Message("train", {"net": bench.identity(gain)}, {"reliability": np.array([1.0])})
+    visit = method.visit(bench.sure([0, 1, 2], [0, 1, 2]), None, message, bench.rng)
+    assert abs(visit.reply.payload["probe"]).max() == LARGEST_LOGIT
+
+
 def confusing(bench: Any) -> Any:
     """Weights that take class 2 for class 0: of the labels below they doubt the third."""
     weights = bench.identity()

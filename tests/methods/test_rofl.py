@@ -183,6 +183,12 @@ def test_the_first_visit_starts_from_the_means_of_its_labels(bench: Any) -> None
     assert outcome.diary == {"trained": 0, "confident": 0}
 
 
+def test_a_client_that_gets_a_spoilt_model_is_heard(bench: Any) -> None:
+    client = bench.client([[4, 0, 0]], [1])
+    outcome = rofl().visit(client, None, message(bench, axes(1, -1e9, 3)), bench.rng)
+    assert np.array_equal(outcome.reply.payload["centroids"], axes(1, -1e6, 3))
+
+
 def test_later_visits_start_from_the_servers_centroids(bench: Any) -> None:
     client = bench.client([[4, 0, 0]], [1])
     outcome = rofl().visit(client, None, message(bench, axes(1, 2, 3)), bench.rng)

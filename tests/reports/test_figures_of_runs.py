@@ -98,6 +98,12 @@ def test_confusions_of_the_last_visit(run: RunRecord) -> None:
     assert representative(clients_of(run), {0, 1}) == [0, 1]
 
 
+@pytest.mark.parametrize("when", [float("inf"), float("nan"), 10**400, "3"])
+def test_a_visit_in_no_round(run: RunRecord, when: object) -> None:
+    visits = replace(run.visits, last={1: {**run.visits.last[1], "round": when}})
+    assert confusions(replace(run, visits=visits))[1].round == 0.0
+
+
 def test_scores_by_round_and_at_the_end(run: RunRecord) -> None:
     first, last = scores_by_round(run)
     assert (first.round, first.counts["right"], first.everybody) == (2.0, [3, 0], False)

@@ -56,6 +56,15 @@ def test_images_give_the_same_probabilities_after_a_round_trip(file: Path) -> No
     assert model.classes == ("ant", "bee", "cat")
 
 
+@pytest.mark.parametrize("weight", [np.nan, 3e38])
+def test_a_model_that_says_nothing_is_no_answer(file: Path, weight: float) -> None:
+    net = saved(file)
+    spoilt = {key: torch.full_like(value, weight) for key, value in net.state_dict().items()}
+    save_weights(file, {"net": spoilt}, CARDS["mlp"])
+    with pytest.raises(UserError, match="the model's outputs are not finite"):
+        load_model(file).predict(VECTORS)
+
+
 def test_vectors_give_the_same_probabilities_after_a_round_trip(file: Path) -> None:
     net = saved(file)
     expected = net((torch.from_numpy(VECTORS) - 0.5) / 0.25).softmax(dim=1).detach().numpy()

@@ -86,6 +86,25 @@ def test_a_line_that_a_crash_cut_off_is_no_row_and_the_next_takes_its_place(
     assert file.read_bytes().count(b"\n") == 2
 
 
+@pytest.mark.parametrize("content", [b"ssh-ed25519 AAAA", b'{"other": 1', b"\xff"])
+def test_a_file_of_somebody_elses_is_not_cut(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "keys"
+    file.write_bytes(content)
+    for job in (lambda: read_rows(file), lambda: add_row(file, row(0))):
+        with pytest.raises(UserError, match="keys: is no file of result rows"):
+            job()
+    assert file.read_bytes() == content
+
+
+@pytest.mark.parametrize("torn", [b'{"se', b'{"setting": "digits", "s\0\0', b"\0\0"])
+def test_the_first_row_may_have_been_cut_off(tmp_path: Path, torn: bytes) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_bytes(torn)
+    assert read_rows(file) == []
+    add_row(file, row(0))
+    assert [each.seed for each in read_rows(file)] == [0]
+
+
 def test_a_missing_line_break_at_the_end_loses_nothing(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text(json.dumps(row(0).as_json()))

@@ -94,6 +94,7 @@ def test_a_files_paths_begin_where_it_is(tmp_path: Path) -> None:
         ({"seeds": []}, r"seeds=.*empty"),
         ({"seeds": [-1]}, r"seeds\.0=-1"),
         ({"options": {"federation": {"name": "flower_simulation"}}}, r"a sweep are local"),
+        ({"rows": "a\0b"}, "a name cannot have a zero byte in it"),
         ({"keep": "all"}, r"keep='all': .*'runs' or 'rows'"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -99,16 +100,18 @@ class ProbabilityFile:
                     f"{self.where}: {count} columns of probabilities for {len(classes)} classes"
                 )
             return list(range(count))
-        for name in self.classes:
-            if name not in classes:
+        wanted, counts = set(classes), Counter(self.classes)
+        for name in counts:
+            if name not in wanted:
                 raise UnknownClass(name, classes, self.where)
         for name in classes:
-            if self.classes.count(name) != 1:
+            if counts[name] != 1:
                 raise UserError(
-                    f"{self.where}: class {name!r} has {self.classes.count(name)} columns of "
-                    "probabilities; every class of the run has one"
+                    f"{self.where}: class {name!r} has {counts[name]} columns of probabilities; "
+                    "every class of the run has one"
                 )
-        return [self.classes.index(name) for name in classes]
+        place = {name: column for column, name in enumerate(self.classes)}
+        return [place[name] for name in classes]
 
     def _rows(self, dataset: Dataset, count: int, *, in_order: bool) -> Rows:
         """The row of each sample."""
@@ -127,7 +130,7 @@ class ProbabilityFile:
             raise UserError(f"{self.where}: {len(self.samples)} names for {count} rows")
         place = {name: row for row, name in enumerate(self.samples)}
         if len(place) < count:
-            twice = next(name for name in place if self.samples.count(name) > 1)
+            twice = next(name for name, times in Counter(self.samples).items() if times > 1)
             raise UserError(f"{self.where}: sample {twice!r} is there more than once")
         names = [dataset.name_of(row) for row in range(wanted)]
         for name in names:
@@ -161,8 +164,9 @@ def checked_probabilities(where: str, given: object) -> Array:
             f"{where}: probabilities are {described(values)}; one row for each sample and one "
             "column for each class are needed"
         )
-    values = values.astype(np.float64)
-    sums = values.sum(axis=1)
+    with np.errstate(over="ignore"):  # what is too large is told below
+        values = values.astype(np.float64)
+        sums = values.sum(axis=1)
     bad = ~np.isfinite(values).all(axis=1) | (values < 0).any(axis=1) | (abs(sums - 1) > SLACK)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])

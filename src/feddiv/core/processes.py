@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import pickle
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
@@ -9,9 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from pickle import PickleError
 from typing import Any, Final, Generic, TypeVar
 
+from feddiv.core.errors import in_one_line
 from feddiv.core.interrupts import left_to_parent
 
 Item = TypeVar("Item")
@@ -144,16 +145,27 @@ def _live(
             outcome = _outcome(work, items[connection.recv()])
             try:
                 connection.send(outcome)
-            except (TypeError, AttributeError, PickleError) as problem:  # somebody's own exception
-                found = outcome[1] or problem
-                connection.send((None, RuntimeError(f"{type(found).__name__}: {found}")))
+            except OSError:
+                raise
+            except Exception as problem:  # a result that cannot be sent
+                connection.send((None, RuntimeError(in_one_line(problem))))
 
 
 def _outcome(work: Callable[[Any], Any], item: Any) -> tuple[Any, BaseException | None]:
     try:
         return work(item), None
     except Exception as error:
-        return None, error
+        return None, _sendable(error)
+
+
+def _sendable(error: Exception) -> Exception:
+    """The error, or its line where it cannot be sent, or sent and not made again: one with
+    arguments of its own would end us by another error, about those."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(in_one_line(error))
+    return error
 
 
 def usable_cores() -> int:

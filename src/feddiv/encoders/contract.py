@@ -51,6 +51,14 @@ def taken(samples: Any, rows: npt.NDArray[np.int64]) -> Any:
     return [samples[row] for row in rows]
 
 
+def width_of(features: torch.Tensor, choice: EncoderChoice) -> int:
+    """How many features there are in each of these [n, width]: one at least."""
+    width = features.shape[1]
+    if not width:
+        raise UserError(f"data.encoder={choice.name}: gives vectors without a single feature")
+    return width
+
+
 class Encoder(ABC):
     """A frozen encoder, ready to be used.
 
@@ -81,10 +89,10 @@ class Encoder(ABC):
             some = samples[start : start + self.batch]
             full = taken(some, np.arange(self.batch) % len(some))
             features = self.encode(full)[: len(some)]
-            if features.shape[1] != self.width:
+            if features.shape[1] != self.width:  # rows of the cache have one length
                 raise UserError(
-                    f"data.encoder={self.choice.name}: gives {self.width} features for one sample "
-                    f"and {features.shape[1]} for another"
+                    f"data.encoder={self.choice.name}: gives {features.shape[1]:,} features for "
+                    f"some samples and {self.width:,} for others"
                 )
             parts.append(features.to(torch.float16))
         found = torch.cat(parts)

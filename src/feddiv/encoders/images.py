@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import replace
 from functools import cached_property
@@ -11,7 +12,7 @@ import torch
 
 from feddiv.core.errors import UserError, in_one_line
 from feddiv.encoders.choice import LARGEST_SIZE, SMALLEST_SIZE, EncoderChoice, Pooling
-from feddiv.encoders.contract import Encoder
+from feddiv.encoders.contract import Encoder, width_of
 
 IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
 IMAGENET_STD: Final = (0.229, 0.224, 0.225)
@@ -31,37 +32,42 @@ def completed(
     choice: EncoderChoice,
     *,
     sha256: str,
-    size: int,
+    size: float,
     mean: tuple[float, ...],
     std: tuple[float, ...],
     pooling: Pooling | None = None,
 ) -> EncoderChoice:
-    """The choice with these values where it leaves something open; a file may say anything."""
-    if choice.size is None and not SMALLEST_SIZE <= size <= LARGEST_SIZE:
+    """The choice with these values where it leaves something open."""
+    size, mean, std = choice.size or size, choice.mean or mean, choice.std or std
+    if not SMALLEST_SIZE <= size <= LARGEST_SIZE:
         raise UserError(
-            f"data.encoder={choice.name}: takes images of {size}x{size} pixels; allowed are "
-            f"{SMALLEST_SIZE} to {LARGEST_SIZE:,} (data.encoder_size)"
+            f"data.encoder={choice.name}: says that it takes images of {size:.6g} pixels a side; "
+            f"possible are {SMALLEST_SIZE} to {LARGEST_SIZE:,} (data.encoder_size)"
         )
-    spread = _for_colours("std", choice.std or std)
-    if min(spread) <= 0:
+    if not all(map(math.isfinite, mean + std)) or min(std) <= 0:
         raise UserError(
-            f"data.encoder={choice.name}: says std {', '.join(map(str, spread))}, which pixels "
-            "cannot be divided by; set data.encoder_std"
+            f"data.encoder={choice.name}: says that images are normalised by mean "
+            f"{_listed(mean)} and std {_listed(std)}, which cannot be; set data.encoder_mean and "
+            "data.encoder_std"
         )
     return replace(
         choice,
-        size=choice.size or size,
-        mean=_for_colours("mean", choice.mean or mean),
-        std=spread,
+        size=int(size),
+        mean=_for_colours("mean", mean),
+        std=_for_colours("std", std),
         pooling=choice.pooling or pooling,
         sha256=sha256,
     )
 
 
+def _listed(numbers: tuple[float, ...]) -> str:
+    return ", ".join(f"{number:.6g}" for number in numbers[: COLOURS + 1])
+
+
 def _for_colours(key: str, numbers: tuple[float, ...]) -> tuple[float, ...]:
     if len(numbers) not in (1, COLOURS):
         raise UserError(
-            f"data.encoder_{key}={', '.join(map(str, numbers))}: give 1 number, or {COLOURS}, one "
+            f"data.encoder_{key}={_listed(numbers)}: give 1 number, or {COLOURS}, one "
             "for each colour"
         )
     return numbers if len(numbers) == COLOURS else numbers * COLOURS
@@ -86,7 +92,7 @@ class ImageEncoder(Encoder):
     def width(self) -> int:  # type: ignore[override]  # it is found out by trying
         """How many features a blank image has."""
         blank = torch.zeros(1, self.size, self.size, COLOURS, dtype=torch.uint8)
-        return self.encode(blank).shape[1]
+        return width_of(self.encode(blank), self.choice)
 
     @cached_property
     def _shift_and_scale(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -146,9 +152,8 @@ def pooled(outputs: object, choice: EncoderChoice, count: int) -> torch.Tensor:
             f"{name} gives shape {shape} for {count} images; wanted is one vector each, "
             f"({count}, D)"
         )
-    if not outputs.numel() or outputs.is_complex():
-        what = "complex numbers" if outputs.is_complex() else f"shape {shape}, no number at all"
-        raise UserError(f"{name} gives {what}; wanted is one vector of numbers for an image")
+    if outputs.is_complex():
+        raise UserError(f"{name} gives complex numbers; wanted is one vector of real ones an image")
     if outputs.dim() == 2:
         if choice.pooling is not None:
             raise UserError(

@@ -92,7 +92,7 @@ def make(choice: EncoderChoice, side: int | None) -> Encoder:
     full = completed(
         choice,
         sha256=hashlib.sha256(graph.content).hexdigest(),
-        size=size or (int(noted[0]) if noted else usual_size(side)),
+        size=size or (noted[0] if noted else usual_size(side)),
         mean=mean,
         std=std,
     )

@@ -11,7 +11,7 @@ import torch
 
 from feddiv.core.errors import UserError, in_one_line
 from feddiv.encoders.choice import EncoderChoice, Pooling
-from feddiv.encoders.contract import Encoder
+from feddiv.encoders.contract import Encoder, width_of
 
 
 def completed(
@@ -48,7 +48,7 @@ class TextEncoder(Encoder):
     @cached_property
     def width(self) -> int:  # type: ignore[override]  # it is found out by trying
         """How many features a short text has."""
-        return self.encode(["a"]).shape[1]
+        return width_of(self.encode(["a"]), self.choice)
 
     @abstractmethod
     def vector(self, text: str) -> torch.Tensor:

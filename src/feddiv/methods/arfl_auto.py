@@ -38,8 +38,10 @@ from feddiv.methods.contract import (
     Visit,
 )
 
-# Of a model that is of any use. A larger loss would count for nothing anyway.
-LOSS = {"loss": Declared((), low=0.0, high=1e4, metric=True)}
+# Of a model that is of any use. A larger loss would count for nothing anyway, so a client that gets
+# a spoilt model says this one, and is heard.
+LARGEST_LOSS = 1e4
+LOSS = {"loss": Declared((), low=0.0, high=LARGEST_LOSS, metric=True)}
 
 
 class ArflAutoOptions(MethodOptions):
@@ -153,7 +155,8 @@ class ArflAuto(Method[ArflAutoState, None]):
             train(net, samples, everything(samples), cross_entropy, self.training, rng)
             return Visit(trained_reply(client, net, received), None)
         losses = label_scores(predict_global(net, samples), samples.given.numpy(), "cross_entropy")
-        return Visit(Reply(client.id, len(client), metrics={"loss": float(losses.mean())}), None)
+        loss = min(float(losses.mean()), LARGEST_LOSS)
+        return Visit(Reply(client.id, len(client), metrics={"loss": loss}), None)
 
     # What everybody else asks of a method
 

@@ -196,9 +196,11 @@ class FedRN(Method[FedRNState, FedRNMemory]):
         noise = torch.randn(plain.shape, generator=everybody.torch("probe")).to(plain.device)
         with torch.no_grad():
             probe = net.eval()(noise)[0]
+        told = np.nan_to_num(probe.double().cpu().numpy())
         return {
             "expertise": np.array(float(right.mean())),
-            "probe": np.nan_to_num(probe.double().cpu().numpy()),
+            # Cut, so that who trains a spoilt model is not refused for what it says.
+            "probe": told.clip(-LARGEST_LOGIT, LARGEST_LOGIT),
         }
 
     # What everybody else asks of a method

@@ -7,7 +7,7 @@ import numpy as np
 
 from feddiv.learning.quality import confusion_cells
 from feddiv.reports.client_quality import HeldLabels
-from feddiv.reports.record import RunRecord
+from feddiv.reports.record import RunRecord, number
 
 Cells = list[list[int]]  # non-empty cells: true class, label, count
 KEYS: Final = ("labels_filtered", "labels_reselected")
@@ -35,8 +35,7 @@ def confusions(record: RunRecord) -> dict[int, Confusions]:
             continue
         part = draw.parts[client]
         given = confusion_cells(draw.truth[part], draw.given[part])
-        spent = line.get("round")
-        when = float(spent) if isinstance(spent, int | float) else 0.0
+        when = number(line.get("round")) or 0.0
         found[client] = Confusions(when, given, noted[0], noted[1])
     return found
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from feddiv.core.arrays import StateDict, Weights
-from feddiv.core.errors import UserError
+from feddiv.core.errors import Diverged, UserError
 from feddiv.core.files import Unreadable, load_tensors, save_tensors, tensors_hash
 from feddiv.core.given_files import at_home
 from feddiv.core.import_path import NotAllowed, named_in
@@ -28,6 +28,8 @@ from feddiv.nets.build import build_net, check_shapes
 from feddiv.runs.model_card import ModelCard
 from feddiv.runs.predict_samples import Inputs, as_array
 from feddiv.runs.predict_texts import given_texts
+
+NOT_FINITE: Final = "the model's outputs are not finite: its file is damaged, or training diverged"
 
 
 def save_weights(path: Path, weights: Weights, card: ModelCard) -> None:
@@ -98,7 +100,9 @@ class TrainedModel:
         """Class probabilities [N, C]."""
         chunks = (self._features(chunk) for chunk in torch.split(self._samples(inputs), CHUNK))
         outputs = [
-            self._method.predict(self.nets, self._transform.plain(chunk)).double().softmax(dim=1)
+            _finite(self._method.predict(self.nets, self._transform.plain(chunk)))
+            .double()
+            .softmax(dim=1)
             for chunk in chunks
         ]
         return torch.cat(outputs).numpy() if outputs else np.zeros((0, len(self.classes)))
@@ -110,12 +114,15 @@ class TrainedModel:
         client = Client(
             0, samples.none, len(self.classes), lambda name, state: self.nets[name], samples
         )
-        return self._method.assess_held_out(client, None, message)
+        try:
+            return self._method.assess_held_out(client, None, message)
+        except Diverged:
+            raise UserError(NOT_FINITE) from None
 
     def logits(self, samples: Samples) -> npt.NDArray[np.float64]:
         """Logits [N, C] of samples as a run has them: an encoder has seen them already."""
         outputs = predict(self.nets, samples, forward=self._method.predict)
-        return outputs.double().cpu().numpy()
+        return _finite(outputs).double().cpu().numpy()
 
     def _samples(self, inputs: Inputs) -> torch.Tensor:
         """Images or vectors as they are given; texts as what the encoder makes of them."""
@@ -156,6 +163,13 @@ class TrainedModel:
         if not np.isfinite(ready).all():
             raise UserError("samples hold a value that is not finite in float32")
         return np.ascontiguousarray(ready)
+
+
+def _finite(outputs: torch.Tensor) -> torch.Tensor:
+    """Refuse a model that says nothing: its first class would be the answer to everything."""
+    if not outputs.isfinite().all():
+        raise UserError(NOT_FINITE)
+    return outputs
 
 
 def load_model(

@@ -29,6 +29,7 @@ SEEDS: Final = 1 << 63  # as many as an experiment can have
 MOST: Final = 1e15  # no measure of a run is as large, and its square can still be worked with
 # Options that change no number of a run: how often it is saved, what it is called, who looks on.
 IDLE: Final = ("against", "checkpoint", "description", "track")
+BEGINNING: Final = b'{"setting": '  # of each line
 NEEDED: Final = ("setting", "method", "seed", "summary")
 
 
@@ -201,6 +202,8 @@ def read_rows(file: Path) -> list[Row]:
     lines = whole.split(b"\n") if whole else []
     if rest and _is_json(rest):  # somebody's editor leaves out the last line break
         lines.append(rest)
+    elif not whole:
+        _check_cut_off(rest, file)
     rows = []
     for place, line in enumerate(lines, 1):
         if not line.strip():
@@ -220,6 +223,15 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
+def _check_cut_off(rest: bytes, file: Path) -> None:
+    """Refuse a file whose one line never was a row: it would be taken away, and is somebody's.
+
+    After a crash there may be zeros for what was not written yet.
+    """
+    if not BEGINNING.startswith(rest.partition(b"\0")[0][: len(BEGINNING)]):
+        raise UserError(f"{file}: is no file of result rows (its first line is no row)")
+
+
 def add_row(file: Path, row: Row) -> None:
     """Append a row, on the disk when this returns; what a crash had cut off is taken away.
 
@@ -236,6 +248,8 @@ def add_row(file: Path, row: Row) -> None:
         if rest and _is_json(rest):
             before = b"\n"
         else:
+            if rest == content:
+                _check_cut_off(rest, file)
             end -= len(rest)
         os.ftruncate(descriptor, end)
         os.lseek(descriptor, end, os.SEEK_SET)

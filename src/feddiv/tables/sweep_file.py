@@ -171,6 +171,8 @@ def sweep_of(tree: Mapping[str, Any], name: str, home: Path, where: str) -> Swee
         for method in methods
     ]
     _check_names([job.folder for job in jobs], where)
+    if "\0" in (given.rows or ""):  # found out after the first run otherwise
+        raise UserError(f"{where}: rows={given.rows!r}: a name cannot have a zero byte in it")
     rows = None if given.rows is None else home / at_home(given.rows)
     return Sweep(name, given.description, tuple(jobs), given.keep, rows)
 

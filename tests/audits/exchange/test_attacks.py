@@ -2,6 +2,7 @@
 
 import io
 import json
+import struct
 import zipfile
 from urllib.parse import quote
 
@@ -66,6 +67,15 @@ def test_lists_that_fill_the_memory_together(site, tmp_path):
     refused(site, tmp_path, content, r"lists \(.txt\) have 94,371,840 bytes, at most 67,108,864")
 
 
+def test_a_zip_with_too_many_files_is_refused_before_it_is_opened(site, tmp_path, monkeypatch):
+    """An entry of its list is 47 bytes, what zipfile makes of it half a kilobyte."""
+    entry = struct.pack("<4s4B4HL2L5H2L", b"PK\x01\x02", 20, 0, 20, *[0] * 8, 1, *[0] * 6) + b"a"
+    entries = entry * 1_000_001
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 65535, 65535, len(entries), 0, 0)
+    monkeypatch.setattr(zipfile, "ZipFile", None)
+    refused(site, tmp_path, b"PK\x03\x04" + entries + end, "has more than 1,000,000 files")
+
+
 def listed(line):
     return packed({"synsets.txt": "cat\ndog\n", "default.txt": line})
 
@@ -76,6 +86,7 @@ def listed(line):
         (listed("%" + "25" * 3000 + ".png 0"), "'%25.*has 6,007 characters, at most 4,196"),
         (listed("%" + "25" * 2050 + ".png 0"), "file '%25.*has 4,101 characters, at most 4,096"),
         (listed("a/" * 1000 + "x.png 0"), "lies in 1,000 folders, at most 64"),
+        (listed("x.png \u00b2"), "is no image with the number of its label"),
         (packed({"5/" + "a/" * 3000 + "x.png": ""}), "has 6,007 characters, at most 4,096"),
         (packed({"5/" + "a/" * 100 + "x.png": ""}), "lies in 101 folders, at most 64"),
         (packed({"synsets.txt": b"\xff", "a.txt": ""}), "synsets.txt: is no text in UTF-8"),

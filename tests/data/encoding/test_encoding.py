@@ -388,3 +388,28 @@ def test_time_is_not_lost_on_what_is_there(own_cache: Path) -> None:
     begun = time.process_time()
     encoded(data)
     assert time.process_time() - begun < 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("Nothing", "gives vectors without a single feature"),
+        ("Uneven", "gives 3 features for some samples and 2 for others"),
+    ],
+)
+def test_vectors_of_no_or_of_another_length_are_refused(name: str, why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        encoded(encoder=f"tests.encoders.colours:{name}")
+
+
+@pytest.mark.parametrize("byte", [7, 8, 15])
+def test_a_damaged_key_costs_its_vector_and_no_other(own_cache: Path, byte: int) -> None:
+    encoded()
+    [keys] = own_cache.glob("features/*/keys")
+    content = bytearray(keys.read_bytes())
+    content[16 * 3 + byte] ^= 1
+    keys.write_bytes(content)
+    for _ in range(2):
+        again = encoded()
+        assert torch.allclose(again.train.rows(slice(None)), vectors(40), atol=1e-3)
+    assert len(keys.read_bytes()) == 16 * 51

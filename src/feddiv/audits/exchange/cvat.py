@@ -41,6 +41,7 @@ LEVELS: Final = 8  # of encoding: each program on the way may add one
 # Of these methods zipfile unpacks no more than it is asked for.
 BOUNDED: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 UTF8: Final = 0x800  # the flag of a name in a ZIP
+MEMBER: Final = b"PK\x01\x02"  # what each file's entry in the list of a ZIP begins with
 
 
 def archive(audit: LabelAudit, items: Sequence[Item], where: str) -> bytes:
@@ -70,11 +71,11 @@ def read(
 
     Nothing says who looked at what: an unchanged label may be one that nobody has seen.
     """
+    if content.count(MEMBER) > MOST_MEMBERS:  # zipfile makes an object of each as it opens them
+        raise ValueError(f"has more than {MOST_MEMBERS:,} files")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as packed:
             names = [_member(each) for each in packed.infolist()]
-            if len(names) > MOST_MEMBERS:
-                raise ValueError(f"has more than {MOST_MEMBERS:,} files")
             for name in names:
                 check_path(name)
             _check_size(packed)
@@ -137,7 +138,7 @@ def _listed(lists: Mapping[str, str], known: _Names, classes: _Names) -> Iterato
                 if match
                 else []
             )
-            if match is None or len(numbers) > 1 or not all(each.isdigit() for each in numbers):
+            if match is None or len(numbers) > 1 or not all(each.isdecimal() for each in numbers):
                 raise ValueError(f"{name}: {line[:80]!r} is no image with the number of its label")
             if not numbers:
                 continue

@@ -121,8 +121,10 @@ def check_path(path: str) -> None:
 
 def endings(path: PurePosixPath) -> Iterator[str]:
     """The path with fewer and fewer of its folders: a sample's name may have slashes itself."""
-    for start in range(len(path.parts)):
-        yield str(PurePosixPath(*path.parts[start:]))
+    left = str(path)
+    while left:
+        yield left
+        left = left.partition("/")[2]
 
 
 def in_utc(time: object) -> str | None:

@@ -58,10 +58,15 @@ class FeatureStore:
             return found
         order = np.argsort(known[:, 0], kind="stable")
         at = np.searchsorted(known[order, 0], wanted[..., 0])
-        row = order[np.minimum(at, count - 1)]
-        same = (known[row] == wanted).all(axis=-1)
-        found[same] = row[same]
-        return found
+        while True:
+            row = order[np.minimum(at, count - 1)]
+            same = (known[row] == wanted).all(axis=-1)
+            found[same] = row[same]
+            # A damaged key may have the same first half; the right one comes after it.
+            half = ~same & (at < count) & (known[row, 0] == wanted[..., 0])
+            if not half.any():
+                return found
+            at = at + half
 
     def opened(self) -> tuple[torch.Tensor, mmap.mmap | None]:
         """All vectors that are there, float16 [M,D], and their mapping."""

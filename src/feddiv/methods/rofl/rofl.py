@@ -148,7 +148,9 @@ class RoFL(Method[RoFLState, None]):
             entropy_weight=self.options.entropy_weight,
         )
         train(net, samples, everything(samples), objective, self.training, rng)
-        payload = {"centroids": objective.centroids.double().cpu().numpy()}
+        # Cut, so that who trains a spoilt model is not refused for what it says.
+        told = objective.centroids.clamp(-LARGEST_FEATURE, LARGEST_FEATURE)
+        payload = {"centroids": told.double().cpu().numpy()}
         diary = {"trained": objective.trained, "confident": int(objective.confident)}
         return Visit(trained_reply(client, net, received, payload), None, diary)
 
