@@ -159,8 +159,7 @@ def _outcome(work: Callable[[Any], Any], item: Any) -> tuple[Any, BaseException 
 
 
 def _sendable(error: Exception) -> Exception:
-    """The error, or its line where it cannot be sent, or sent and not made again: one with
-    arguments of its own would end us by another error, about those."""
+    """The error, or its line where it cannot be sent or, having other arguments, made again."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
