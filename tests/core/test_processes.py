@@ -3,6 +3,8 @@
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -160,3 +162,26 @@ def nested(number: int) -> list[Any]:
 def test_a_result_that_cannot_be_sent_is_no_death() -> None:
     with pytest.raises(RuntimeError, match="RecursionError"):
         list(in_order(nested, range(2)))
+
+
+LEFT_OPEN = """
+from feddiv.core import processes
+processes.usable_cores = lambda: 2
+results = processes.in_order(str, range(50))
+print(next(results))
+"""
+
+
+def test_a_program_ends_that_has_not_taken_all_results() -> None:
+    """The interpreter waits for its children, who leave SIGTERM to it."""
+    # A session of its own, so that nobody is left where it hangs.
+    program = subprocess.Popen(
+        [sys.executable, "-c", LEFT_OPEN], stdout=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        said, _ = program.communicate(timeout=30)
+    finally:
+        if program.poll() is None:
+            os.killpg(program.pid, signal.SIGKILL)
+            program.wait()
+    assert (program.returncode, said.strip()) == (0, b"0")

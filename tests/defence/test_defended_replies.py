@@ -212,7 +212,7 @@ def test_honest_updates_do_not_stand_out_from_those_that_hardly_move() -> None:
     norms = {0: 1e-3, 1: 1e-3, 2: 1e-3, 3: 1.0, 4: 1.1}  # liars are most of those who were asked
     assert list(standing_out(norms, FAR_OUT)) == [3, 4]
     assert standing_out(norms, FAR_OUT, before=1.0) == {}
-    # A smaller step than before is no reason to take a larger one for usual.
+    # Where updates have grown, what is usual now is the measure.
     assert list(standing_out({0: 1.0, 1: 1.0, 2: 30.0}, FAR_OUT, before=0.1)) == [2]
 
 

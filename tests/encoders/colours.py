@@ -77,6 +77,15 @@ class Whole(nn.Module):
         return (x * 255).round().long()
 
 
+class Coarse(nn.Module):
+    """Maps of few bits: 1 where it is dark, 4/3 where it is bright."""
+
+    size = 8
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (1 + x / 3).bfloat16()
+
+
 class Complex(nn.Module):
     """Numbers that no net takes."""
 
@@ -110,6 +119,12 @@ class NoSpread(Colours):
     """Would have pixels divided by nothing."""
 
     std = (0.0,)
+
+
+class NoNumber(Colours):
+    """Says that it normalises, and not by what."""
+
+    std = ()
 
 
 def no_module() -> str:

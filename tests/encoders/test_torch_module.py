@@ -67,6 +67,7 @@ def test_what_is_no_module_is_refused(name: str, said: str) -> None:
         ("Complex", "gives complex numbers"),
         ("TooSmall", "takes images of 4 pixels a side; possible are 8 to 4,096"),
         ("NoSpread", "and std 0, which cannot be; set data.encoder_mean"),
+        ("NoNumber", "data.encoder_std=: give 1 number, or 3"),
     ],
 )
 def test_what_gives_no_features_is_refused_in_one_line(name: str, said: str) -> None:
@@ -90,6 +91,15 @@ def test_whole_numbers_are_pooled_too() -> None:
     )
     assert mean.vectors(image).tolist() == [[7.5, 7.5, 7.5]]
     assert most.vectors(image).tolist() == [[8.0, 8.0, 8.0]]
+
+
+def test_the_mean_of_maps_is_of_their_own_type() -> None:
+    """Vectors that are in somebody's cache were rounded so."""
+    image = torch.zeros(1, 8, 8, 3, dtype=torch.uint8)
+    image[:, 0, 0] = 255
+    encoder = make_encoder(EncoderChoice(f"{HERE}:Coarse", pooling="mean"), 8)
+    third = torch.tensor(1 + 1 / 64 / 3)  # bfloat16 has 8 bits: 1.0078 is what is next to 1
+    assert encoder.vectors(image).tolist() == [[float(third.bfloat16())] * 3]
 
 
 def test_a_file_of_somebody_else_imports_nothing_unasked(

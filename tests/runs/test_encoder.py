@@ -149,7 +149,7 @@ def test_predict_finds_the_encoder_where_it_is_now(tmp_path: Path, graph: Path) 
     _, images = digit_files(tmp_path / "new")
     wanted = feddiv.load(run.folder).predict_proba(images)
     moved = graph.rename(tmp_path / "moved.onnx")
-    with pytest.raises(UserError, match=r"colours.onnx: there is no such file; .* --encoder"):
+    with pytest.raises(UserError, match=r"onnx: there is no such file; .* predict --encoder"):
         feddiv.load(run.folder)
     model = feddiv.load(run.folder, encoder=str(moved))
     assert np.array_equal(model.predict_proba(images), wanted)

@@ -1,5 +1,6 @@
 """Work that several processes share: one function, many items, results in order."""
 
+import atexit
 import multiprocessing
 import os
 import pickle
@@ -72,6 +73,9 @@ class _Team(Generic[Result]):
         self._ahead = ahead
         self._mates: list[_Mate] = []
         self._done: dict[int, tuple[Result | None, BaseException | None]] = {}
+        # Who takes no more results may leave us open until the interpreter ends, and that waits for
+        # processes, which ignore its SIGTERM.
+        atexit.register(self.end)
 
     def join(self, work: Callable[[Any], Result], items: Sequence[Any]) -> None:
         """One more process."""
@@ -128,6 +132,7 @@ class _Team(Generic[Result]):
         for mate in self._mates:
             mate.process.join()
             mate.connection.close()
+        atexit.unregister(self.end)
 
 
 def _live(

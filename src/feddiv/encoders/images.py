@@ -44,7 +44,7 @@ def completed(
             f"data.encoder={choice.name}: says that it takes images of {size:.6g} pixels a side; "
             f"possible are {SMALLEST_SIZE} to {LARGEST_SIZE:,} (data.encoder_size)"
         )
-    if not all(map(math.isfinite, mean + std)) or min(std) <= 0:
+    if not all(map(math.isfinite, mean + std)) or any(each <= 0 for each in std):
         raise UserError(
             f"data.encoder={choice.name}: says that images are normalised by mean "
             f"{_listed(mean)} and std {_listed(std)}, which cannot be; set data.encoder_mean and "
@@ -171,5 +171,7 @@ def pooled(outputs: object, choice: EncoderChoice, count: int) -> torch.Tensor:
     if how == "first":
         return outputs[:, 0]
     over = (1,) if outputs.dim() == 3 else (2, 3)
+    if how == "max":
+        return outputs.amax(over)
     # Whole numbers have no mean of their own type.
-    return outputs.float().mean(over) if how == "mean" else outputs.amax(over)
+    return (outputs if outputs.is_floating_point() else outputs.float()).mean(over)

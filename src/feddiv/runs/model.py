@@ -220,8 +220,8 @@ def _add_encoder(
         return
     if is_onnx_file(choice.name) and not at_home(choice.name).exists():
         raise UserError(
-            f"data.encoder={choice.name}: there is no such file; say where it is now by --encoder "
-            "FILE.onnx, in Python by load(..., encoder=...)"
+            f"data.encoder={choice.name}: there is no such file; put it back, or say where it is "
+            "now: feddiv predict --encoder FILE.onnx, in Python load(..., encoder=...)"
         )
     with named_in(file, allow):
         model.encoded_by(make_encoder(choice, side))
