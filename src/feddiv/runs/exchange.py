@@ -11,6 +11,7 @@ from feddiv.defence.defence import (
     BARRED,
     FAR_OUT,
     LAST,
+    RECENT,
     STANDS_OUT,
     Defence,
     barred,
@@ -231,7 +232,11 @@ class Exchanger:
 def _usual_before(exchange: Exchange, before: ServerPart) -> float:
     """The usual norm of an update until now.
 
-    In the first exchanges nobody knows: an update that is smaller than the model is not far out.
+    Of a few updates liars may have sent most. Until more are known, an update that is smaller than
+    the model is not far out.
     """
     usual = usual_norm(before.norms)
-    return usual if usual < math.inf else update_norm(exchange.message.weights) / FAR_OUT
+    if len(before.norms) >= RECENT and usual < math.inf:
+        return usual
+    least = update_norm(exchange.message.weights) / FAR_OUT
+    return max(usual, least) if usual < math.inf else least
