@@ -81,6 +81,14 @@ def test_the_page_has_the_tables_of_the_results() -> None:
             made.append(attacks.tables(study, attacked))
     missing = [text.splitlines()[0] for text in made if text not in PAGE]
     assert missing == [], "print them with --table and put them on the page"
+    lines = {line for text in made for line in text.splitlines()}
+    unfounded = [line for line in PAGE.splitlines() if measured(line) and line not in lines]
+    assert unfounded == [], "no row of the results says so"
+
+
+def measured(line: str) -> bool:
+    """Whether it is a line of a table of attacks: its first cell is one, another has a number."""
+    return line.removeprefix("| ").split(" | ")[0] in attacks.ATTACKS and "0." in line
 
 
 @pytest.mark.slow

@@ -200,6 +200,7 @@ def test_annotators_are_clients(data: Dataset, folder: Path) -> None:
         ("0--3,12,5\n5--9,1,1\n", "without a gap"),
         ("0--3,12,5\n3--9,1,1\n", "comes twice"),
         ("0--3,me,5\n", "not the annotators"),
+        (f"0--9,{1 << 63},5\n", "its annotators have larger numbers than"),
         ("zero,1\n", "not the annotators"),
         ("", "its 0 images"),
     ],

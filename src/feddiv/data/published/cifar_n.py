@@ -63,7 +63,10 @@ def read_annotators(path: Path | None) -> Labels:
         raise UserError(f"{file}: not the annotators of CIFAR-100N ({error})") from None
     if not people or sorted(people) != list(range(len(people))):
         raise UserError(f"{file}: its {len(people)} images are not 0, 1, 2, … without a gap")
-    return np.array([people[image] for image in range(len(people))], dtype=np.int64)
+    try:
+        return np.array([people[image] for image in range(len(people))], dtype=np.int64)
+    except OverflowError:
+        raise UserError(f"{file}: its annotators have larger numbers than 64 bits hold") from None
 
 
 def _file(path: Path | None, name: str, setting: str) -> tuple[Path, str | None]:
