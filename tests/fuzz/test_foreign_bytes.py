@@ -6,8 +6,6 @@ import json
 import struct
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from tests.fuzz.fuzzed import fuzzed
+from tests.fuzz.fuzzed import FEW_AND_MANY, as_file, fine_or_refused, fuzzed, spoilt
 
 from feddiv.audits.exchange.site_files import import_file
 from feddiv.audits.folder import read_audit, was_encoded
 from feddiv.audits.label_audit import COLUMNS as LISTED
 from feddiv.config.reading import load_experiment, parsed
 from feddiv.core.archives import read_npy, read_npz
-from feddiv.core.errors import UserError
 from feddiv.core.files import save_tensors, write_text
 from feddiv.core.randomness import Streams
 from feddiv.data import DataOptions
@@ -42,48 +39,6 @@ from feddiv.nets.build import build_net
 from feddiv.runs.model import flat, load_model
 from feddiv.tables.sweep_file import read_sweep
 from feddiv.tables.verb import table_of
-
-FEW_AND_MANY = pytest.mark.parametrize("how", ["few", pytest.param("many", marks=pytest.mark.full)])
-
-
-@st.composite
-def spoilt(draw: st.DrawFn, whole: bytes) -> bytes:
-    """A good file with some bytes changed, left out, repeated, or cut off."""
-    content = bytearray(whole)
-    for _ in range(draw(st.integers(1, 6))):
-        if not content:
-            break
-        place = draw(st.integers(0, len(content) - 1))
-        length = draw(st.integers(1, 16))
-        match draw(st.sampled_from(("set", "drop", "insert", "repeat", "cut", "number"))):
-            case "set":
-                content[place] = draw(st.integers(0, 255))
-            case "drop":
-                del content[place : place + length]
-            case "insert":
-                content[place:place] = draw(st.binary(max_size=length))
-            case "repeat":
-                content[place:place] = content[place : place + length] * 3
-            case "cut":
-                del content[place:]
-            case "number":
-                size = draw(st.sampled_from((2**31 - 1, 2**32 - 1, 2**63 - 1, 0)))
-                content[place : place + 8] = struct.pack("<Q", size)
-    return bytes(content)
-
-
-@contextmanager
-def as_file(content: bytes, name: str) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / name
-        path.write_bytes(content)
-        yield path
-
-
-def fine_or_refused(read: Callable[[], object]) -> None:
-    """Anything but a user's error goes through, and fails the test."""
-    with suppress(UserError):
-        read()
 
 
 def archive() -> bytes:
