@@ -73,7 +73,7 @@ STUDIES = {
     ),
     "features": Study(
         "cifar10-features",
-        (20,),
+        (20, 21, 22),
         (
             *(NONE, "silent", "all clean", "all noisy", "swapped components"),
             *("update × −1", "update × −10"),
