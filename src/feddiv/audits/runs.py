@@ -39,6 +39,7 @@ def audits_of(
     dataset: Dataset, draw: Draw, assessment: dict[str, npt.NDArray[Any]], experiment: Experiment
 ) -> LabelAudits:
     """Those of all clients of a finished run."""
+    early = young(experiment)
     return LabelAudits(
         tuple(
             client_audit(
@@ -47,7 +48,7 @@ def audits_of(
                 client,
                 opinion_of(assessment, client),
                 experiment.method.name,
-                young(experiment),
+                early,
             )
             for client in range(len(draw.parts))
         )

@@ -1,9 +1,9 @@
 """Work that several processes share: one function, many items, results in order."""
 
 import atexit
+import copy
 import multiprocessing
 import os
-import pickle
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
@@ -72,7 +72,7 @@ class _Team(Generic[Result]):
     def __init__(self, ahead: int) -> None:
         self._ahead = ahead
         self._mates: list[_Mate] = []
-        self._done: dict[int, tuple[Result | None, BaseException | None]] = {}
+        self._done: dict[int, tuple[Result | None, Exception | None]] = {}
         # Who takes no more results may leave us open until the interpreter ends, and that waits for
         # processes, which ignore its SIGTERM.
         atexit.register(self.end)
@@ -152,11 +152,11 @@ def _live(
                 connection.send(outcome)
             except OSError:
                 raise
-            except Exception as problem:  # a result that cannot be sent
-                connection.send((None, RuntimeError(in_one_line(problem))))
+            except Exception as problem:  # a result that cannot be sent, or an error
+                connection.send((None, RuntimeError(in_one_line(outcome[1] or problem))))
 
 
-def _outcome(work: Callable[[Any], Any], item: Any) -> tuple[Any, BaseException | None]:
+def _outcome(work: Callable[[Any], Any], item: Any) -> tuple[Any, Exception | None]:
     try:
         return work(item), None
     except Exception as error:
@@ -164,9 +164,9 @@ def _outcome(work: Callable[[Any], Any], item: Any) -> tuple[Any, BaseException 
 
 
 def _sendable(error: Exception) -> Exception:
-    """The error, or its line where it cannot be sent or, having other arguments, made again."""
+    """The error, or its line where that could not be made again: it has arguments of its own."""
     try:
-        pickle.loads(pickle.dumps(error))
+        copy.copy(error)  # makes it again from its arguments, as sending it does
     except Exception:
         return RuntimeError(in_one_line(error))
     return error
