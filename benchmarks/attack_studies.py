@@ -23,6 +23,7 @@ METHODS = {
 TELLS = {"plus": ("histogram", "softmax", "tally"), "paper": ("mixture",), "FedAvg": ()}
 # `off` is what every run has: replies are checked, and so is the merged model.
 OFF, FILTER, ALIGNED, OTHERS = "off", "filter", "aligned", "aligned, others asked"
+TURNED = "aligned, turned back"
 # In a hand-over there is nothing to compare a model with: warm-up by averages.
 _ALIGNED = [
     "robust.weights=aligned",
@@ -38,6 +39,12 @@ DEFENCES = {
     ALIGNED: _ALIGNED,
     # On features a step of half the usual size is better in itself.
     OTHERS: [*_HALF_STEPS, "robust.substitutes=true"],
+    TURNED: [
+        "robust.weights=aligned",
+        "robust.opposed=turned_back",
+        "robust.filter=trimmed_mean",
+        "federation.largest_site={largest}",
+    ],
 }
 FILTERING = ("robust.filter", "method.warmup")  # what only methods with a filter have
 # Of n_k; true sizes are about 144, 250 and 500.
@@ -62,14 +69,18 @@ STUDIES = {
         (20, 21, 22),
         tuple(ATTACKS),
         SHARES,
-        {"plus": (OFF, FILTER, ALIGNED), "paper": (OFF, FILTER), "FedAvg": (OFF, ALIGNED)},
+        {
+            "plus": (OFF, FILTER, ALIGNED, TURNED),
+            "paper": (OFF, FILTER),
+            "FedAvg": (OFF, ALIGNED, TURNED),
+        },
     ),
     "cifar10": Study(
         "cifar10-laptop",
         (20, 21, 22),
         (NONE, "all noisy", "all clean", "update × −1", "silent"),
         (0.3,),
-        {"plus": (OFF, FILTER, ALIGNED), "paper": (OFF, FILTER)},
+        {"plus": (OFF, FILTER, ALIGNED, TURNED), "paper": (OFF, FILTER)},
     ),
     "features": Study(
         "cifar10-features",

@@ -249,6 +249,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time (default 1)")
     parser.add_argument("--only", nargs="+", choices=ATTACKS, help="these attacks only")
     parser.add_argument("--methods", nargs="+", choices=METHODS, help="these methods only")
+    parser.add_argument("--defences", nargs="+", choices=DEFENCES, help="these defences only")
     parser.add_argument("--seeds", nargs="+", type=int, help="these seeds instead")
     parser.add_argument("--shares", nargs="+", type=float, choices=SHARES, help="these only")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
@@ -259,12 +260,17 @@ def main() -> None:
         study = replace(study, seeds=tuple(options.seeds))
     if options.shares:
         study = replace(study, shares=tuple(options.shares))
+    if options.defences:
+        kept = {
+            method: [name for name in names if name in options.defences]
+            for method, names in study.defences.items()
+        }
+        study = replace(study, defences={method: names for method, names in kept.items() if names})
     results = Results.of(options.results)
     if not options.table:
         os.environ["OMP_NUM_THREADS"] = "1"
-        wanted = jobs(
-            study, options.methods or tuple(study.defences), options.only or study.attacks
-        )
+        methods = [m for m in options.methods or METHODS if m in study.defences]
+        wanted = jobs(study, methods, options.only or study.attacks)
         run_missing(list(wanted), results, options.jobs)
     print(tables(study, results))
 

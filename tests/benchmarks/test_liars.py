@@ -173,6 +173,44 @@ def test_an_update_that_is_turned_round_is_left_out_of_a_run(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+def test_a_hand_over_in_which_one_turns_its_update_round_is_as_good_as_an_honest_one(
+    tmp_path: Path,
+) -> None:
+    settings = {
+        **{"data.images": 300, "clients.count": 5, "clients.fraction": 1.0, "train.epochs": 1},
+        **{"warmup.iterations": 2, "rounds": 3, "against": [], "checkpoint.seconds": 0},
+        **{"robust.weights": "aligned", "robust.clip": 1000, "robust.introductions": 2},
+    }
+
+    def warmed_up(attack: str, opposed: str, introductions: int = 2) -> tuple[Any, list[Any]]:
+        """Test accuracy after each turn of warm-up, and what the journal says of the liar there."""
+
+        def carrier(prepared: Prepared, folder: RunFolder) -> Federation:
+            federation = LyingInProcess(prepared.workspace, folder.path / "checkpoint" / "nets")
+            federation.lie(ATTACKS[attack], LIAR)
+            return federation
+
+        changed = {"robust.opposed": opposed, "robust.introductions": introductions}
+        experiment = load_experiment("quickstart", {**settings, **changed})
+        folder = RunFolder(tmp_path / f"{attack} {opposed} {introductions}")
+        run_experiment(experiment, folder, Watcher(), carrier=carrier)
+        lines = [json.loads(x) for x in (folder.path / "clients.jsonl").read_text().splitlines()]
+        said = [(x["turn"], key) for x in lines for key in ("left_out", "turned_back") if key in x]
+        found = [x["test_loss"] for x in folder.rounds()][:2]
+        return found, [each for each in said if each[0] <= 2]
+
+    honest = warmed_up("none", "turned_back")
+    assert honest[1] == []
+    turned = warmed_up("update × −1", "turned_back")
+    assert turned[1] == [(1, "turned_back"), (2, "turned_back")]
+    assert turned[0] == pytest.approx(honest[0], rel=1e-3)  # but for roundings
+    assert warmed_up("update × −1", "left_out")[1] == [(1, "left_out"), (2, "left_out")]
+    spoilt = warmed_up("update × −1", "turned_back", introductions=0)
+    assert spoilt[1] == []
+    assert spoilt[0][1] > 1.1 * honest[0][1]
+
+
+@pytest.mark.slow
 def test_others_are_asked_in_the_place_of_who_is_turned_round(tmp_path: Path) -> None:
     settings = {
         **{"data.images": 400, "clients.count": 8, "clients.fraction": 0.5, "train.epochs": 2},

@@ -124,14 +124,14 @@ def test_a_line_says_where_a_robust_filter_does_nothing(method: str, does_someth
 
 
 def test_a_line_says_that_models_of_a_hand_over_are_compared_with_nothing() -> None:
-    def notes(iterations: int = 1, **method: object) -> list[str]:
+    def notes(iterations: int = 1, introductions: int = 0, **method: object) -> list[str]:
         lines: list[str] = []
         tree = {
             "method": method,
             "partition": {"name": "iid"},
             "noise": {"name": "none"},
             "warmup": {"iterations": iterations},
-            "robust": {"weights": "aligned"},
+            "robust": {"weights": "aligned", "introductions": introductions},
         }
         validated(tree, lines.append)
         return lines
@@ -143,6 +143,7 @@ def test_a_line_says_that_models_of_a_hand_over_are_compared_with_nothing() -> N
     )
     assert notes(name="feddiv", warmup={"mode": "average"}) == []
     assert notes(name="feddiv", iterations=0) == []
+    assert notes(name="feddiv", introductions=5) == []  # they are compared before it
     (line,) = notes(name="fedcorr")  # it has no other way to warm up
     assert line.endswith(
         "as in the warm-up of fedcorr, there is nothing to compare a client's model with"
@@ -155,3 +156,11 @@ def test_substitutes_are_for_those_whom_aligned_leaves_out() -> None:
     with pytest.raises(UserError, match=r"robust\.substitutes=true: with robust\.weights=median"):
         validated({**tree, "robust": {"weights": "median", "substitutes": True}})
     assert validated({**tree, "robust": {"weights": "aligned", "substitutes": True}})
+
+
+def test_updates_are_turned_back_by_aligned_only() -> None:
+    with pytest.raises(UserError, match=r"robust\.opposed=turned_back: with robust\.weights=clip"):
+        experiment(robust={"weights": "clip", "opposed": "turned_back"})
+    assert experiment(robust={"weights": "aligned", "opposed": "turned_back"})
+    with pytest.raises(UserError, match=r"robust\.introductions"):
+        experiment(robust={"weights": "aligned", "introductions": -1})

@@ -113,6 +113,33 @@ def test_an_update_that_is_turned_round_does_not_count() -> None:
     assert merged(uneven, weights="aligned")[0] == pytest.approx([1, 3])
 
 
+TURNED = reply(3, [-6, -8], [4, 6], 10)  # against the others, and twice as far as they go
+BACK = {"weights": "aligned", "opposed": "turned_back"}
+
+
+def test_an_update_that_is_turned_round_counts_turned_back() -> None:
+    assert merged([*HONEST, TURNED], **BACK)[0] == pytest.approx([15 / 4, 20 / 4])
+    # Clipped first, so that nothing is gained by a larger one.
+    larger = reply(3, [-600, -800], [4, 6], 10)
+    assert merged([*HONEST, larger], clip=1.0, **BACK)[0] == pytest.approx([3, 4])
+
+
+def test_an_update_that_is_not_against_the_others_now_is_not_turned_back() -> None:
+    known = Directions().met(range(4), np.outer([1, 1, 1, -1], [1, 1, 1, -1]) * 0.9)
+    turns = reply(3, [3, 4], [4, 6], 10)  # turned back, it would be against them
+    assert merged([*HONEST, turns], directions=known, **BACK)[0] == pytest.approx([3, 4])
+    along = reply(3, [4, -3], [4, 6], 10)  # and so would half of what this one is made of
+    assert merged([*HONEST, along], directions=known, **BACK)[0] == pytest.approx([3, 4])
+
+
+def test_alone_an_update_is_turned_back_by_what_is_known_of_its_client() -> None:
+    known = Directions().met(range(4), np.outer([1, 1, 1, -1], [1, 1, 1, -1]) * 0.9)
+    assert merged([TURNED], directions=known, **BACK)[0] == pytest.approx([6, 8])
+    assert merged([TURNED], directions=known, weights="aligned") == ([], [4, 6])
+    assert merged([HONEST[0]], directions=known, **BACK)[0] == pytest.approx([3, 4])
+    assert merged([TURNED], **BACK)[0] == pytest.approx([-6, -8])  # nobody knows
+
+
 def test_where_only_liars_answer_no_model_counts() -> None:
     known = Directions().met(range(6), np.outer([1, 1, 1, 1, -1, -1], [1, 1, 1, 1, -1, -1]) * 0.5)
     liars = [reply(k, [-3, -4], [4, 6], 10) for k in (4, 5)]

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from feddiv.config.sections import RobustOptions
 from feddiv.defence.defence import Defence
 from feddiv.defence.directions import Directions, coherence
 
@@ -60,3 +61,19 @@ def test_a_client_that_says_it_is_huge_is_no_majority() -> None:
     sides = exchange(Directions(), {0: -1, 1: 1, 2: 1, 3: 1, 4: 1, 5: 1})
     found = sides.agreements({**SIZES, 0: 10**9}, Defence())
     assert [client for client, agreement in found.items() if agreement < 0] == [0]
+
+
+def test_only_who_disagrees_as_clearly_as_the_others_agree_is_turned_round() -> None:
+    # Of five, the fourth is against the others by .05 and the fifth by .2, as they agree with it.
+    cosines = np.full((5, 5), 0.2)
+    cosines[3, :], cosines[:, 3] = -0.05, -0.05
+    cosines[4, :], cosines[:, 4] = -0.2, -0.2
+    np.fill_diagonal(cosines, 1)
+    found = Directions().met(range(5), cosines)
+    sizes, defence = dict.fromkeys(range(5), 10), Defence(RobustOptions(opposed="turned_back"))
+    assert found.opposed(sizes, defence).keys() == {3, 4}
+    assert found.turned_round(sizes, defence) == {4}
+    assert found.useless(sizes, defence) == {3}  # only of this one the model does not count
+    assert found.useless(sizes, Defence()) == {3, 4}
+    two = Directions().met([0, 1], -np.ones((2, 2)))
+    assert two.turned_round(sizes, defence) == set()

@@ -21,6 +21,26 @@ def test_every_method_gives_the_bits_of_the_local_engine(method, tmp_path):
         assert ours.summary[key] == theirs.summary[key]
 
 
+@pytest.mark.parametrize("method", ["feddiv", "fedcorr"])
+def test_a_look_at_all_updates_before_a_hand_over_leaves_the_same_bits(method, tmp_path):
+    settings = {
+        "method__name": method,
+        "warmup__iterations": 2,
+        "robust__weights": "aligned",
+        "robust__introductions": 1,
+    }
+    if method == "feddiv":
+        settings["rounds"] = 4
+    config = run_config(tmp_path / "grid", **settings)
+    ours = served(trial_grid(config), config)
+    theirs = local(tmp_path / "local", **settings)
+    journal = lines(tmp_path / "grid" / "clients.jsonl")
+    introduced = [(line["turn"], line["client"]) for line in journal if "introduced" in line]
+    assert introduced == [(turn, client) for turn in (1, 2) for client in range(3)]
+    for key in ("model_hash", "bytes_up", "bytes_down", "last_test_accuracy"):
+        assert ours.summary[key] == theirs.summary[key]
+
+
 def test_a_method_of_ones_own_gives_the_bits_of_the_local_engine(tmp_path):
     method = "examples.own_method.small_loss:SmallLoss"
     config = run_config(tmp_path / "grid", method__name=f"{method}-half")

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from feddiv.learning.average import RunningMean, Trail
+from feddiv.learning.average import RunningMean, ServerMomentum, Trail
 
 
 def test_mean_by_hand() -> None:
@@ -95,3 +95,20 @@ def test_a_client_that_did_not_answer_is_counted_as_a_visit_only() -> None:
     trail = Trail().followed({"w": torch.tensor([4.0])}, 10).followed(None, 0)
     assert trail.mean == {"w": torch.tensor([4.0])}
     assert (trail.samples, trail.visits) == (10, 2)
+
+
+def test_the_server_makes_part_of_its_last_step_again() -> None:
+    def net(weight: float, counted: float) -> dict[str, torch.Tensor]:
+        return {
+            "weight": torch.tensor([float(weight)]),
+            "running_var": torch.tensor([float(counted)]),
+        }
+
+    first, momentum = ServerMomentum().stepped(net(1, 5), net(3, 7), 0.5)
+    assert (first["weight"].item(), first["running_var"].item()) == (3, 7)  # a step of 2
+    second, momentum = momentum.stepped(first, net(4, 9), 0.5)
+    assert (second["weight"].item(), second["running_var"].item()) == (5, 9)  # 1, and half of 2
+    third, _ = momentum.stepped(second, net(5, 9), 0.5)
+    assert third["weight"].item() == 6  # 0, and half of 2
+    mean = net(4, 9)
+    assert ServerMomentum().stepped(first, mean, 0.0) == (mean, ServerMomentum())

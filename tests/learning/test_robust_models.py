@@ -10,6 +10,7 @@ from feddiv.learning.robust_models import (
     clipped,
     robust_aggregate,
     squared_distances,
+    turned_back,
     update_cosines,
 )
 
@@ -80,6 +81,18 @@ def test_directions_of_updates_leave_out_what_layers_count_of_their_inputs() -> 
     half = np.sqrt(0.5)
     assert found[0].tolist() == pytest.approx([1, -1, half, 0])
     assert found[3].tolist() == [0, 0, 0, 0]
+
+
+def test_an_update_is_turned_back_but_not_what_layers_count() -> None:
+    def net(weight: float, variance: float, steps: int) -> Weights:
+        entries = {"weight": [weight], "bn.running_var": [variance]}
+        tensors = {key: torch.tensor(value) for key, value in entries.items()}
+        return {"net": {**tensors, "bn.num_batches_tracked": torch.tensor(steps)}}
+
+    sent, said = net(5.0, 1.0, 0), net(3.0, 9.0, 25)
+    found = turned_back(said, sent)["net"]
+    assert [value.tolist() for value in found.values()] == [[7.0], [9.0], 25]
+    assert found["bn.running_var"] is not said["net"]["bn.running_var"]
 
 
 def test_directions_go_by_the_names_of_entries_not_by_their_order() -> None:

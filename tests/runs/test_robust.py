@@ -29,6 +29,11 @@ RUN = {
         {
             **{"robust.weights": "aligned", "robust.substitutes": True},
             **{"method.warmup.mode": "average", "clients.fraction": 0.6},
+            "method.warmup.momentum": 0.5,
+        },
+        {
+            **{"robust.weights": "aligned", "robust.opposed": "turned_back"},
+            **{"robust.introductions": 1, "robust.clip": 0.9},
         },
     ],
 )
@@ -47,6 +52,21 @@ def test_a_robust_run_has_the_same_bits_with_workers_and_after_a_stop(
     assert load_tensors(part.folder / "model.safetensors")[0]
     longer = feddiv.resume(part.folder, {"rounds": 5})
     assert longer.summary["model_hash"] == whole.summary["model_hash"]
+
+
+@pytest.mark.slow
+def test_where_all_agree_a_look_at_updates_before_a_hand_over_changes_no_bit(
+    tmp_path: Path,
+) -> None:
+    plain = feddiv.run("quickstart", RUN, out=tmp_path / "plain", workers=0)
+    aligned = {"robust.weights": "aligned", "robust.opposed": "turned_back", "robust.clip": 1000}
+    looked = feddiv.run("quickstart", {**RUN, **aligned}, out=tmp_path / "looked", workers=0)
+    assert looked.summary["model_hash"] == plain.summary["model_hash"]
+    journal = (looked.folder / "clients.jsonl").read_text()
+    assert journal.count('"introduced"') == 5
+    assert "left_out" not in journal
+    assert "turned_back" not in journal
+    assert looked.summary["bytes_up"] > plain.summary["bytes_up"]
 
 
 @pytest.mark.slow

@@ -232,12 +232,19 @@ def validated(
             f"robust.weights={experiment.robust.weights}: {experiment.method.name} looks at the "
             "models of single clients, and would get their aggregate; allowed: mean, clip"
         )
+    if experiment.robust.opposed != "left_out" and experiment.robust.weights != "aligned":
+        raise UserError(
+            f"robust.opposed={experiment.robust.opposed}: with "
+            f"robust.weights={experiment.robust.weights} nobody looks where updates point; "
+            "allowed: aligned"
+        )
     if experiment.robust.substitutes and experiment.robust.weights != "aligned":
         raise UserError(
             f"robust.substitutes=true: with robust.weights={experiment.robust.weights} nobody is "
             "left out whose place others could take; allowed: aligned"
         )
-    if experiment.robust.replaces_models and method.hands_over:
+    introduced = experiment.robust.weights == "aligned" and experiment.robust.introductions
+    if experiment.robust.replaces_models and method.hands_over and not introduced:
         averages = "warmup.mode" in flat(experiment.method.model_dump())
         way_out = "; method.warmup.mode=average warms up by averages" if averages else ""
         note(

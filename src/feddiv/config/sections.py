@@ -72,8 +72,14 @@ class RobustOptions(Options):
         "mean", "clip", "aligned", "median", "trimmed_mean", "krum", "geometric_median"
     ] = "mean"
     clip: float = Field(2.0, gt=0, le=1000)  # largest norm of an update, in medians of the norms
+    # What becomes of an update that points against the others', by `aligned`: it does not count; or
+    # it counts turned round, where it is against them as clearly as they agree.
+    opposed: Literal["left_out", "turned_back"] = "left_out"
     # By `aligned`: others are asked in the place of clients whose model would not count.
     substitutes: bool = False
+    # By `aligned`, in a hand-over: in every so manieth turn all clients train from one model first,
+    # only to see where their updates point; 0: never.
+    introductions: int = Field(5, ge=0, le=1_000_000)
     trim: float = Field(0.3, ge=0, lt=0.5)  # the share of clients that may lie: left out, or cut
     # How the clients' statistics become one filter: as the method does it, or by a robust centre.
     filter: Literal["sum", "median", "trimmed_mean"] = "sum"

@@ -13,6 +13,7 @@ from feddiv.defence.defence import FEWEST, Defence
 from feddiv.learning.robust import agreements, capped_sizes
 
 MEMORY = 0.8  # how much what is known of a pair counts when the two meet again
+AS_CLEAR = 0.5  # of the usual agreement: how far an update disagrees that can be turned back
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +52,27 @@ class Directions:
             return {}
         found = self.agreements(sizes, defence)
         return {client: agreement for client, agreement in found.items() if agreement < 0}
+
+    def turned_round(self, sizes: Mapping[int, int], defence: Defence) -> set[int]:
+        """Of those that are opposed, who disagrees so clearly that the opposite is what it learnt.
+
+        That is: turned back, they agree with the others at least half as well as these usually do.
+        An honest client whose data are odd is opposed by less.
+        """
+        if len(self.clients) < FEWEST:
+            return set()
+        found = self.agreements(sizes, defence)
+        usual = [agreement for agreement in found.values() if agreement > 0]
+        if not usual:
+            return set()
+        least = AS_CLEAR * float(np.median(usual))
+        return {client for client, agreement in found.items() if -agreement >= least}
+
+    def useless(self, sizes: Mapping[int, int], defence: Defence) -> set[int]:
+        """Clients whose model would not count if they were asked."""
+        counts = defence.robust.opposed == "turned_back"
+        turned = self.turned_round(sizes, defence) if counts else set()
+        return self.opposed(sizes, defence).keys() - turned
 
 
 def coherence(cosines: Array) -> float:

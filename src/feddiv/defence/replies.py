@@ -7,12 +7,12 @@ every reply is handed on with that aggregate for its weights: any weighted mean 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from feddiv.core.arrays import Weights
+from feddiv.core.arrays import Array, Weights
 from feddiv.defence.defence import LAST, Defence, usual_norm
 from feddiv.defence.directions import Directions
 from feddiv.defence.pooled import RobustTotals
@@ -20,7 +20,7 @@ from feddiv.federation.accounts import Accounts
 from feddiv.federation.update_norm import update_norm
 from feddiv.learning.average import copied
 from feddiv.learning.robust import capped_sizes
-from feddiv.learning.robust_models import clipped, robust_aggregate, update_cosines
+from feddiv.learning.robust_models import clipped, robust_aggregate, turned_back, update_cosines
 from feddiv.methods.contract import Exchange, Kind, Replies, Reply
 
 DRIFT = 2.0  # how much larger the usual update may be than before
@@ -33,7 +33,8 @@ class DefendedReplies:
     `sizes` are the clients' n_k as they said them, `norms` those of the updates of the replies
     taken so far, `recent` those of earlier exchanges. `directions` are where updates have pointed,
     also in this exchange once it is over, `opposed` whose model did not count because of that, and
-    how far it agrees with the others. Without a defence nothing is held or changed.
+    how far it agrees with the others; `turned_back` who of them counted the other way round.
+    Without a defence nothing is held or changed.
     """
 
     source: Replies
@@ -46,6 +47,7 @@ class DefendedReplies:
     accounts: Accounts | None = None
     directions: Directions = field(default_factory=Directions)
     opposed: Mapping[int, float] = field(default_factory=dict)
+    turned_back: Collection[int] = ()
 
     @property
     def missing(self) -> list[int]:
@@ -88,27 +90,55 @@ class DefendedReplies:
         robust = self.defence.robust
         replies = [self._clipped(reply) for reply in replies]
         models = {r.client: r.weights for r in replies if r.weights is not None}
+        if robust.weights == "aligned" and models:
+            return self._aligned(replies, models)
         if robust.weights == "clip" or not models or len(self.exchange.clients) == 1:
             return replies
-        if robust.weights == "aligned":
-            return self._aligned(replies, models)
         sizes = [r.samples for r in replies if r.weights is not None]
         weights = capped_sizes(np.array(sizes, np.float64))
         aggregate = robust_aggregate(robust.weights, list(models.values()), weights, robust.trim)
         return [r if r.weights is None else replace(r, weights=aggregate) for r in replies]
 
     def _aligned(self, replies: list[Reply], models: Mapping[int, Weights]) -> list[Reply]:
-        """The replies, without the model where that points against the others'.
+        """The replies, without the models that point against the others', or with them turned back.
 
-        So the method weighs the models by its own rule; what else a reply says still counts.
+        So the method weighs the models by its own rule; what else a reply says still counts. Who
+        trains alone, in a hand-over, is judged by what is known of it.
         """
         clients = list(models)
-        sent = [self.exchange.to(client).weights for client in clients]
-        cosines = update_cosines(list(models.values()), sent)
-        self.directions = self.directions.met(clients, cosines)
+        cosines = np.zeros((1, 1))
+        if len(self.exchange.clients) > 1:
+            sent = [self.exchange.to(client).weights for client in clients]
+            cosines = update_cosines(list(models.values()), sent)
+            self.directions = self.directions.met(clients, cosines)
         found = self.directions.opposed(self.sizes, self.defence)
         self.opposed = {client: found[client] for client in clients if client in found}
-        return [replace(r, weights=None) if r.client in self.opposed else r for r in replies]
+        self.turned_back = self._turned_round(clients, cosines)
+        return [self._judged(reply) for reply in replies]
+
+    def _turned_round(self, clients: Sequence[int], cosines: Array) -> set[int]:
+        """Whose update counts turned back: if among others, only if it is against those now too.
+
+        So what counts points where the others' do, as a liar could have sent it at once.
+        """
+        if self.defence.robust.opposed != "turned_back":
+            return set()
+        known = self.directions.turned_round(self.sizes, self.defence)
+        if len(self.exchange.clients) == 1:
+            return known.intersection(clients)
+        others = [place for place, client in enumerate(clients) if client not in self.opposed]
+        against = cosines[:, others].sum(axis=1) < 0
+        return {
+            client for place, client in enumerate(clients) if client in known and against[place]
+        }
+
+    def _judged(self, reply: Reply) -> Reply:
+        if reply.client not in self.opposed or reply.weights is None:
+            return reply
+        weights = None
+        if reply.client in self.turned_back:
+            weights = turned_back(reply.weights, self.exchange.to(reply.client).weights)
+        return replace(reply, weights=weights)
 
     def _clipped(self, reply: Reply) -> Reply:
         """The reply, its update at most so many times the usual norm."""

@@ -33,7 +33,7 @@ SOFTWARE = metadata.version("feddiv")  # server and sites have to have the same
 MEAN, STD = "mean", "std"  # of a task: what features are standardised by
 SHAPE = ":shape"  # of the entry whose name comes before it
 SIDES = re.compile(r"(?:[0-9]{1,12}(?:x[0-9]{1,12}){0,31})?")
-PART = re.compile(r"(?:attempt ([1-9][0-9]{0,5})/)?(again/)?")
+PART = re.compile(r"(?:attempt ([1-9][0-9]{0,5})/)?(again/|introduction/)?")
 MOST_ENTRIES = 1000  # of a payload, and of the metrics
 MOST_NUMBERS = 1_000_000  # of a reply's payload, beyond as many as were sent
 
@@ -58,7 +58,8 @@ class VisitAddress:
         part = PART.fullmatch(self.part)
         if part is None:
             raise Refused(f"{_cut(repr(self.part))} is no part of a round")
-        return f"{self.round:06d}-{self.exchange:04d}-{part[1] or 0}{'-again' if part[2] else ''}"
+        kind = f"-{part[2][:-1]}" if part[2] else ""
+        return f"{self.round:06d}-{self.exchange:04d}-{part[1] or 0}{kind}"
 
 
 @dataclass(frozen=True)

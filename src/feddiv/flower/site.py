@@ -50,7 +50,7 @@ from feddiv.methods.feature_sums import KIND as SUMS
 from feddiv.presets import toml_tree
 
 TOKEN = re.compile(r"[0-9a-f]{8,64}")
-VERSION = re.compile(r"[0-9]{6}-[0-9]{4}-[0-9]{1,6}(?:-again)?")
+VERSION = re.compile(r"[0-9]{6}-[0-9]{4}-[0-9]{1,6}(?:-again|-introduction)?")
 MEMORY = ".memory"
 SUSPECT = 0.5  # p(clean) below which a label does not train
 

@@ -64,6 +64,40 @@ class RunningMean:
         }
 
 
+@dataclass(frozen=True)
+class ServerMomentum:
+    """The step that the server makes from one global model to the next (FedAvgM, Hsu et al. 2019).
+
+    v = (mean - theta) + beta v, theta = theta + v; without beta that is the mean. What
+    normalisation layers count of their inputs is always the mean's.
+    """
+
+    step: StateDict | None = None  # v, of trained entries
+
+    def stepped(
+        self, net: StateDict, mean: StateDict, momentum: float
+    ) -> tuple[StateDict, ServerMomentum]:
+        """The model after `net`, from the mean of the clients' models, and the step to it."""
+        if not momentum:
+            return mean, self
+        steps, after = {}, dict(mean)
+        for key, value in floating(mean):
+            if counted(key):
+                continue
+            moved = value.double() - net[key].double()
+            steps[key] = moved if self.step is None else moved + momentum * self.step[key]
+            after[key] = (net[key].double() + steps[key]).to(value.dtype)
+        return after, ServerMomentum(steps)
+
+
+COUNTED = ("running_mean", "running_var")  # how torch's normalisation layers call what they count
+
+
+def counted(key: str) -> bool:
+    """Whether an entry is what a normalisation layer has counted, and not what was trained."""
+    return key.rpartition(".")[2] in COUNTED
+
+
 def floating(net: StateDict) -> list[tuple[str, torch.Tensor]]:
     """The entries that are averaged."""
     return [(key, value) for key, value in net.items() if value.is_floating_point()]

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from feddiv.core.arrays import Array, Weights
-from feddiv.learning.average import floating
+from feddiv.learning.average import counted, floating
 from feddiv.learning.robust import (
     geometric_median_weights,
     krum,
@@ -21,7 +21,6 @@ from feddiv.learning.robust import (
 )
 
 STRETCH = 1 << 15  # entries of each model
-COUNTED = ("running_mean", "running_var")  # how torch's normalisation layers call what they count
 Centre = Callable[[Array], Array]  # of values [K, P]
 
 
@@ -77,6 +76,22 @@ def clipped(model: Weights, sent: Weights, factor: float) -> Weights:
     }
 
 
+def turned_back(model: Weights, sent: Weights) -> Weights:
+    """The model whose update from what was sent is turned round, in memory of its own.
+
+    What normalisation layers count of their inputs has no direction, and stays as it is.
+    """
+    return {
+        name: {
+            key: torch.lerp(sent[name][key].double(), value.double(), -1.0).to(value.dtype)
+            if value.is_floating_point() and not counted(key)
+            else value.clone()
+            for key, value in net.items()
+        }
+        for name, net in model.items()
+    }
+
+
 def _centred(models: Sequence[Weights], centre: Centre) -> Weights:
     """The centre of every entry."""
     result: Weights = {
@@ -102,7 +117,7 @@ def _stretches(
     """Values [K, P] of all models, at most `STRETCH` entries at a time, and where they belong."""
     for name, net in models[0].items():
         for key, like in floating(net):
-            if trained_only and key.rpartition(".")[2] in COUNTED:
+            if trained_only and counted(key):
                 continue
             columns = [model[name][key].reshape(-1) for model in models]
             for start in range(0, like.numel(), STRETCH):

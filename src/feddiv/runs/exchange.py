@@ -29,9 +29,11 @@ from feddiv.methods.contract import Exchange, Kind, Method, declared_kind
 from feddiv.privacy.options import PrivacyOptions
 from feddiv.privacy.totals import pooled
 from feddiv.runs.journal import Record
-from feddiv.runs.replies import CheckedReplies
+from feddiv.runs.replies import CheckedReplies, Tally
 
-AGAIN = "again"  # sites know the name: it tells the repeat from every attempt at a turn
+# Sites know these names: they tell a repeat, and what goes before a hand-over, from every attempt
+# at a turn.
+AGAIN, INTRODUCTION = "again", "introduction"
 NOT_FINITE = "the global model's outputs are not finite: try a smaller train.lr"
 
 
@@ -112,6 +114,43 @@ class Exchanger:
         finally:
             self._write()
         return after, replies
+
+    def introduce(
+        self, exchange: Exchange, before: ServerPart, rng: Streams
+    ) -> tuple[ServerPart, Tally]:
+        """What the server knows when all clients have done what a hand-over asks its first to do.
+
+        In a hand-over each update begins where another client's ended, so directions tell nothing.
+        Here they begin at one model. Nothing but directions is kept, of clients' memories neither.
+        """
+        sizes, kind = self.federation.facts.sizes, exchange.message.kind
+        everyone = replace(exchange, clients=tuple(sorted(sizes)))
+        declared, lost = declared_kind(self.method, self.federation.facts, exchange), list[Record]()
+        visits = self.federation.visits(everyone, rng.within(INTRODUCTION))
+        replies = CheckedReplies(self.federation, everyone, declared, visits, lost.append)
+        defended = DefendedReplies(
+            replies,
+            self.defence,
+            everyone,
+            declared,
+            sizes=sizes,
+            norms=replies.norms,
+            directions=before.directions,
+        )
+        try:
+            for _ in defended:
+                pass
+        finally:
+            self.federation.discard()
+        for line in lost:
+            if "refused" in line or "missing" in line:  # a visit that is forgotten has no line
+                self.record(line)
+        agreements = defended.directions.agreements(sizes, self.defence)
+        for client in replies.norms:
+            said = round(agreements[client], 4)
+            self.record({"client": client, "kind": kind, "introduced": said})
+        tally = Tally(bytes_up=replies.bytes_up, bytes_down=replies.bytes_down)
+        return replace(before, directions=defended.directions), tally
 
     def _without_barred(self, exchange: Exchange, before: ServerPart) -> Exchange:
         """The exchange with those who may be asked.
@@ -220,7 +259,8 @@ class Exchanger:
         norms = self.defence.recent(before.norms, [*replies.norms.values(), *replies.too_large])
         for client, agreement in defended.opposed.items():
             why = f"its updates point against the others' ({agreement:.2f})"
-            self._lines.append({"client": client, "kind": exchange.message.kind, "left_out": why})
+            what = "turned_back" if client in defended.turned_back else "left_out"
+            self._lines.append({"client": client, "kind": exchange.message.kind, what: why})
         return ServerPart(state, accounts, norms, before.barred, defended.directions), replies
 
     def _write(self) -> None:

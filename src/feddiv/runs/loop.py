@@ -14,9 +14,10 @@ from feddiv.defence.defence import Defence
 from feddiv.defence.directions import Directions
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.federation import Federation
-from feddiv.methods.contract import Facts, Method, Moment
+from feddiv.methods.contract import Exchange, Facts, Method, Moment, declared_kind
 from feddiv.privacy.options import PrivacyOptions
 from feddiv.privacy.sum_server import NoSum
+from feddiv.privacy.totals import pooled
 from feddiv.runs.evaluate import Evaluation
 from feddiv.runs.exchange import Exchanger, ServerPart
 from feddiv.runs.journal import Record, round_line
@@ -235,7 +236,7 @@ class Loop:
             rng = rng.within(f"attempt {cut.attempt}")
         if self.defence.robust.substitutes:
             known = self.federation.facts.sizes
-            self.method.passed_over = cut.directions.opposed(known, self.defence).keys()
+            self.method.passed_over = cut.directions.useless(known, self.defence)
         exchange = self.method.plan(cut.state, moment, rng)
         if exchange is None:
             return False
@@ -248,8 +249,13 @@ class Loop:
             turn.number,
         )
         before = ServerPart(cut.state, cut.accounts, cut.norms, cut.barred, cut.directions)
+        introduced = Tally()
+        if self._introduces(moment, exchange):
+            before, introduced = exchanger.introduce(exchange, before, rng)
         try:
             after, replies = exchanger.make(exchange, before, rng)
+            replies.bytes_up += introduced.bytes_up
+            replies.bytes_down += introduced.bytes_down
             tally = replies.tally
             self._refusals += replies.refusals
         except NoSum as reason:  # as if nobody had answered
@@ -272,6 +278,20 @@ class Loop:
             self.on_cut(self.cut)
         self.consistent = True
         return True
+
+    def _introduces(self, moment: Moment, exchange: Exchange) -> bool:
+        """Whether all clients are looked at before this exchange, the first of a hand-over."""
+        robust = self.defence.robust
+        if robust.weights != "aligned" or not robust.introductions:
+            return False
+        facts = self.federation.facts
+        alone = len(exchange.clients) == 1 < len(facts.sizes)
+        first = moment.exchange == 0 and moment.turn % robust.introductions == 0
+        if not (self.method.hands_over and alone and first):
+            return False
+        # Statistics that are private are given out once.
+        kind = declared_kind(self.method, facts, exchange)
+        return self.privacy.filter == "none" or not pooled(kind)
 
     def _cut(self, cut: Cut) -> None:
         self.cut = cut

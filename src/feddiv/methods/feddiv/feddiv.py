@@ -22,7 +22,7 @@ import torch
 
 from feddiv.core.arrays import Array, Labels, StateDict, Weights
 from feddiv.core.randomness import Streams
-from feddiv.learning.average import RunningMean, Trail
+from feddiv.learning.average import RunningMean, ServerMomentum, Trail
 from feddiv.learning.gaussian_mixture import Mixture
 from feddiv.learning.predict import predict_array, predict_global
 from feddiv.learning.train import MixUp, everything, train
@@ -68,6 +68,7 @@ class FedDivState:
     sizes: dict[int, int]  # n_k
     iid: bool
     trail: Trail = field(default_factory=Trail)  # with warmup.result=average
+    momentum: ServerMomentum = field(default_factory=ServerMomentum)  # with warmup.mode=average
 
     @property
     def model(self) -> StateDict:
@@ -198,9 +199,9 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         mean = models.mean()
         net = mean["net"] if mean else None
         if exchange.message.kind == "warmup":
-            return replace(state, net=net or state.net, trail=self._trail(state, net, models.total))
+            return self._warmed(state, net, models.total)
         if net is not None:
-            state = replace(state, net=net, trail=Trail())
+            state = replace(state, net=net, trail=Trail(), momentum=ServerMomentum())
         before = None if state.mixture is None else Mixture.unpacked(state.mixture)
         fitted = ledger.fitted(
             NoiseFilter(self.options.filter, len(ledger.softmax), before, self.centre)
@@ -208,11 +209,14 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         mixture = None if fitted.mixture is None else fitted.mixture.packed()
         return replace(state, ledger=ledger, mixture=mixture)
 
-    def _trail(self, state: FedDivState, net: StateDict | None, samples: float) -> Trail:
-        warmup = self.options.warmup
-        if warmup.mode != "hand_over":
-            return state.trail
-        return hand_over_trail(warmup, state.trail, net, samples, len(state.sizes))
+    def _warmed(self, state: FedDivState, net: StateDict | None, samples: float) -> FedDivState:
+        """The state after an exchange of warm-up that made this of the model, if anything."""
+        warmup, trail, momentum = self.options.warmup, state.trail, state.momentum
+        if warmup.mode == "hand_over":
+            trail = hand_over_trail(warmup, trail, net, samples, len(state.sizes))
+        elif net is not None:
+            net, momentum = momentum.stepped(state.net, net, warmup.momentum)
+        return replace(state, net=net or state.net, trail=trail, momentum=momentum)
 
     # The client
 

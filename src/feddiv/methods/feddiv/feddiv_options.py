@@ -18,6 +18,8 @@ class WarmupMode(HandOverOptions):
 
     # One client after the other, each from the weights of the one before; or averaged rounds.
     mode: Literal["hand_over", "average"] = "hand_over"
+    # By averages: how much of its last step the server makes again on top of each mean.
+    momentum: float = Field(0.0, ge=0, lt=1)
 
 
 class VisitOptions(Options):
