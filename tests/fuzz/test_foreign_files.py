@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.fuzz.fuzzed import FEW_AND_MANY, as_file, fine_or_refused, fuzzed, spoilt
@@ -13,6 +14,8 @@ from tests.fuzz.fuzzed import FEW_AND_MANY, as_file, fine_or_refused, fuzzed, sp
 import feddiv
 from feddiv.audits.probabilities import read_predictions
 from feddiv.data.published.cifar_n import read_annotators, read_human_labels
+from feddiv.encoders.choice import EncoderChoice
+from feddiv.encoders.registry import make_encoder
 from feddiv.reports.record import read_runs
 
 ANNOTATORS = b"Image-batch,Worker-id,Work-time-in-seconds\n0--9,3,20\n10--19,7,31\n20--29,3,8\n"
@@ -94,5 +97,24 @@ def test_folders_of_runs(how, name, finished, tmp_path):
         (folder / name).write_bytes(content)
         fine_or_refused(lambda: read_runs([folder]))
         fine_or_refused(lambda: feddiv.report(folder, out=tmp_path / "page.html"))
+
+    check()
+
+
+@FEW_AND_MANY
+def test_onnx_encoders(how, tmp_path):
+    pytest.importorskip("onnxruntime", reason="needs feddiv[encoders]")
+    pytest.importorskip("onnx", reason="needs the dev extra")
+    from tests.encoders.colours import onnx_file
+
+    good = onnx_file(tmp_path / "good.onnx").read_bytes()
+    image = torch.zeros(1, 8, 8, 3, dtype=torch.uint8)
+
+    @fuzzed(how)
+    @given(spoilt(good) | st.binary(max_size=200))
+    def check(content):
+        with as_file(content, "encoder.onnx") as file:
+            choice = EncoderChoice(str(file), mean=(0.0,), std=(1.0,))
+            fine_or_refused(lambda: make_encoder(choice, 8).encode(image))
 
     check()
