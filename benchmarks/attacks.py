@@ -113,7 +113,7 @@ class Job:
             "accuracy": None if run is None else run.summary["mean_last10_test_accuracy"],
             "f1": {} if run is None else _honest_f1(run, clients, self.seed),
             "refused": {"of liars": sum(refused), "of others": len(refused) - sum(refused)},
-            "replies": len(told),
+            "replies": sum("introduced" not in line for line in told),
             "rounds": len(rounds),
             "ended": ended,
             "seconds": None if run is None else run.summary["seconds"],

@@ -53,6 +53,7 @@ def merged(
     sent: Message = SENT,
     largest_site: int | None = None,
     directions: Directions | None = None,
+    introduced: bool = False,
     **robust: Any,
 ) -> tuple[list[float], list[float]]:
     """The mean of the models, and the sum of the counts, as a method takes them."""
@@ -71,6 +72,7 @@ def merged(
         recent=recent,
         accounts=accounts,
         directions=directions or Directions(),
+        introduced=introduced,
     )
     mean, total = RunningMean(), np.zeros(2)
     for each in defended:
@@ -138,6 +140,16 @@ def test_alone_an_update_is_turned_back_by_what_is_known_of_its_client() -> None
     assert merged([TURNED], directions=known, weights="aligned") == ([], [4, 6])
     assert merged([HONEST[0]], directions=known, **BACK)[0] == pytest.approx([3, 4])
     assert merged([TURNED], **BACK)[0] == pytest.approx([-6, -8])  # nobody knows
+
+
+def test_who_was_not_introduced_has_no_say_in_a_hand_over() -> None:
+    known = Directions().met([0, 1, 2], np.full((3, 3), 0.9))
+    said = {"directions": known, "introduced": True, "weights": "aligned"}
+    assert merged([TURNED], **said) == ([], [4, 6])
+    assert merged([HONEST[0]], **said)[0] == pytest.approx([3, 4])
+    # Elsewhere, or where nobody was: there is no reason to doubt it.
+    assert merged([TURNED], directions=known, weights="aligned")[0] == pytest.approx([-6, -8])
+    assert merged([TURNED], introduced=True, weights="aligned")[0] == pytest.approx([-6, -8])
 
 
 def test_where_only_liars_answer_no_model_counts() -> None:

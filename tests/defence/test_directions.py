@@ -77,3 +77,10 @@ def test_only_who_disagrees_as_clearly_as_the_others_agree_is_turned_round() -> 
     assert found.useless(sizes, Defence()) == {3, 4}
     two = Directions().met([0, 1], -np.ones((2, 2)))
     assert two.turned_round(sizes, defence) == set()
+
+
+def test_of_nobody_nothing_is_known() -> None:
+    assert Directions().agreements({}, Defence()) == {}
+    assert Directions().strangers([1]) == []
+    known = Directions().met([0, 1, 2], np.full((3, 3), 0.9))
+    assert known.strangers([1, 4]) == [4]

@@ -153,3 +153,24 @@ def test_a_secret_sum_goes_on_with_the_statistics_of_who_was_left_out(tmp_path: 
     config = run_config(tmp_path / "open", **{**settings, "privacy__filter": "none"})
     plain = served(lying(config), config)
     assert secret.rounds[-1]["mixture"] == pytest.approx(plain.rounds[-1]["mixture"], abs=1e-6)
+
+
+def test_who_says_nothing_when_introduced_has_no_say_until_it_is(tmp_path: Path) -> None:
+    settings = {**SETTINGS, "warmup__iterations": 3, "rounds": 5, "robust__introductions": 2}
+    config = run_config(tmp_path / "run", **settings)
+    grid = trial_grid(config, 4)
+
+    def meddle(node: int, message: Message, reply: Message) -> Message | None:
+        task = message.content["task"]
+        unknown = node == NODE and task["part"] == "introduction/" and task["round"] == 1
+        return None if unknown else reply
+
+    grid.meddle = meddle
+    run = served(grid, config)
+    journal = lines(tmp_path / "run" / "clients.jsonl")
+    missing = [(x["turn"], x["client"], x["introduction"]) for x in journal if "missing" in x]
+    assert missing == [(1, LIAR, True)]
+    assert left_out(tmp_path / "run") == [(1, LIAR), (2, LIAR)]  # it is introduced in the third
+    assert "compared" in next(x["left_out"] for x in journal if "left_out" in x)
+    assert len([x for x in journal if "introduced" in x]) == 3 + 4
+    assert all(line["missing"] == [] for line in run.rounds)

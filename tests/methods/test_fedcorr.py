@@ -84,6 +84,18 @@ def test_pre_processing_hands_the_model_from_client_to_client_then_corrects() ->
     assert (last.clients, last.message.kind) == ((4, 5), "correct")
 
 
+def test_when_all_are_compared_each_gets_its_own_noise_level() -> None:
+    method, levels = made(), {k: k / 10 for k in range(CLIENTS)}
+    state = started(method, noise_levels=levels)
+    first = planned(method, state, "preprocess", turn=1)[0]
+    everyone = method.introduction(state, first, tuple(range(CLIENTS)))
+    assert everyone.clients == tuple(range(CLIENTS))
+    said = {k: everyone.to(k).payload["noise_level"] for k in range(CLIENTS)}
+    assert said == levels
+    assert method.stages()[0].hands_over
+    assert method.hands_over
+
+
 def test_fine_tuning_visits_clean_clients_only() -> None:
     method = made(fraction=0.5)
     levels = {0: 0.0, 1: 0.5, 2: 0.1, 3: 0.11, 4: 0.6, 5: 0.7}

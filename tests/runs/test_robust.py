@@ -1,12 +1,16 @@
 """Whole runs with robust aggregates: the same bits whoever carries them and after a stop."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import feddiv
+from feddiv.core.errors import Diverged
 from feddiv.core.files import load_tensors
 from feddiv.runs.checkpoint import FOLDER
+from feddiv.runs.start_and_resume import Watcher
 
 RUN = {
     "method.name": "feddiv",
@@ -67,6 +71,48 @@ def test_where_all_agree_a_look_at_updates_before_a_hand_over_changes_no_bit(
     assert "left_out" not in journal
     assert "turned_back" not in journal
     assert looked.summary["bytes_up"] > plain.summary["bytes_up"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"method.warmup.mode": "average", "method.warmup.momentum": 0.5, "model.name": "mlp"},
+        {"robust.weights": "aligned", "robust.introductions": 1},
+    ],
+)
+def test_a_run_that_is_stopped_in_warm_up_goes_on_with_the_same_bits(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    settings = {**RUN, "warmup.iterations": 2, **settings}
+    straight = feddiv.run("quickstart", settings, out=tmp_path / "straight", workers=0)
+
+    class Stop(Watcher):
+        def round(self, line: dict[str, Any]) -> None:
+            if line["turn"] == 1:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        feddiv.run("quickstart", settings, out=tmp_path / "part", workers=0, watcher=Stop())
+    resumed = feddiv.resume(tmp_path / "part")
+    assert resumed.summary["model_hash"] == straight.summary["model_hash"]
+
+
+@pytest.mark.slow
+def test_a_diverging_hand_over_ends_in_its_line_whatever_the_introductions(tmp_path: Path) -> None:
+    aligned = {**RUN, "robust.weights": "aligned", "train.lr": 1e30}
+    with pytest.raises(Diverged, match="no reply of turn 1 could be used"):
+        feddiv.run("quickstart", aligned, out=tmp_path / "run", workers=0)
+
+
+@pytest.mark.slow
+def test_only_a_hand_over_is_introduced(tmp_path: Path) -> None:
+    settings = {**RUN, "robust.weights": "aligned", "clients.fraction": 0.2, "rounds": 8}
+    run = feddiv.run("quickstart", settings, out=tmp_path / "run", workers=0)
+    lines = [json.loads(x) for x in (run.folder / "clients.jsonl").read_text().splitlines()]
+    introduced = [(line["stage"], line["turn"]) for line in lines if "introduced" in line]
+    assert introduced == [("warmup", 1)] * 5  # though one client a round trains alone later too
+    assert sum(line["kind"] == "train" for line in lines) == 3
 
 
 @pytest.mark.slow

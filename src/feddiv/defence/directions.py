@@ -42,6 +42,8 @@ class Directions:
     def agreements(self, sizes: Mapping[int, int], defence: Defence) -> dict[int, float]:
         """How far the updates of each client point where the others' do; below 0: against them."""
         everyone = self.clients.tolist()
+        if not everyone:
+            return {}
         allowed = np.array([defence.size(sizes[client]) for client in everyone], np.float64)
         found = agreements(self.cosines, capped_sizes(allowed))
         return dict(zip(everyone, found.tolist(), strict=True))
@@ -67,6 +69,11 @@ class Directions:
             return set()
         least = AS_CLEAR * float(np.median(usual))
         return {client for client, agreement in found.items() if -agreement >= least}
+
+    def strangers(self, clients: Sequence[int]) -> list[int]:
+        """Who of these was never compared with anybody, where others were."""
+        enough = len(self.clients) >= FEWEST
+        return [client for client in clients if enough and client not in self.clients]
 
     def useless(self, sizes: Mapping[int, int], defence: Defence) -> set[int]:
         """Clients whose model would not count if they were asked."""

@@ -7,13 +7,13 @@ every reply is handed on with that aggregate for its weights: any weighted mean 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from feddiv.core.arrays import Array, Weights
-from feddiv.defence.defence import LAST, Defence, usual_norm
+from feddiv.defence.defence import FEWEST, LAST, Defence, usual_norm
 from feddiv.defence.directions import Directions
 from feddiv.defence.pooled import RobustTotals
 from feddiv.federation.accounts import Accounts
@@ -24,6 +24,7 @@ from feddiv.learning.robust_models import clipped, robust_aggregate, turned_back
 from feddiv.methods.contract import Exchange, Kind, Replies, Reply
 
 DRIFT = 2.0  # how much larger the usual update may be than before
+STRANGER = "its updates could not be compared with the others' before this hand-over"
 
 
 @dataclass
@@ -32,9 +33,9 @@ class DefendedReplies:
 
     `sizes` are the clients' n_k as they said them, `norms` those of the updates of the replies
     taken so far, `recent` those of earlier exchanges. `directions` are where updates have pointed,
-    also in this exchange once it is over, `opposed` whose model did not count because of that, and
-    how far it agrees with the others; `turned_back` who of them counted the other way round.
-    Without a defence nothing is held or changed.
+    also in this exchange once it is over; `left_out` is whose model did not count because of that,
+    and why, `turned_back` whose counted the other way round. `introduced`: before this exchange, of
+    a hand-over, all clients were compared. Without a defence nothing is held or changed.
     """
 
     source: Replies
@@ -46,8 +47,9 @@ class DefendedReplies:
     recent: tuple[float, ...] = ()
     accounts: Accounts | None = None
     directions: Directions = field(default_factory=Directions)
-    opposed: Mapping[int, float] = field(default_factory=dict)
-    turned_back: Collection[int] = ()
+    introduced: bool = False
+    left_out: dict[int, str] = field(default_factory=dict)
+    turned_back: dict[int, str] = field(default_factory=dict)
 
     @property
     def missing(self) -> list[int]:
@@ -108,15 +110,20 @@ class DefendedReplies:
         clients = list(models)
         cosines = np.zeros((1, 1))
         if len(self.exchange.clients) > 1:
-            sent = [self.exchange.to(client).weights for client in clients]
-            cosines = update_cosines(list(models.values()), sent)
+            cosines = _cosines(models, self.exchange)
             self.directions = self.directions.met(clients, cosines)
         found = self.directions.opposed(self.sizes, self.defence)
-        self.opposed = {client: found[client] for client in clients if client in found}
-        self.turned_back = self._turned_round(clients, cosines)
+        against = {client: _against(found[client]) for client in clients if client in found}
+        back = self._turned_round(clients, against, cosines)
+        self.turned_back = {client: why for client, why in against.items() if client in back}
+        self.left_out = {client: why for client, why in against.items() if client not in back}
+        if len(self.exchange.clients) == 1 and self.introduced:
+            self.left_out |= dict.fromkeys(self.directions.strangers(clients), STRANGER)
         return [self._judged(reply) for reply in replies]
 
-    def _turned_round(self, clients: Sequence[int], cosines: Array) -> set[int]:
+    def _turned_round(
+        self, clients: Sequence[int], against: Mapping[int, str], cosines: Array
+    ) -> set[int]:
         """Whose update counts turned back: if among others, only if it is against those now too.
 
         So what counts points where the others' do, as a liar could have sent it at once.
@@ -125,20 +132,18 @@ class DefendedReplies:
             return set()
         known = self.directions.turned_round(self.sizes, self.defence)
         if len(self.exchange.clients) == 1:
-            return known.intersection(clients)
-        others = [place for place, client in enumerate(clients) if client not in self.opposed]
-        against = cosines[:, others].sum(axis=1) < 0
-        return {
-            client for place, client in enumerate(clients) if client in known and against[place]
-        }
+            return known
+        others = [place for place, client in enumerate(clients) if client not in against]
+        now = cosines[:, others].sum(axis=1)
+        return {client for client, agrees in zip(clients, now, strict=True) if agrees < 0} & known
 
     def _judged(self, reply: Reply) -> Reply:
-        if reply.client not in self.opposed or reply.weights is None:
+        if reply.weights is None or reply.client in self.left_out:
+            return replace(reply, weights=None)
+        if reply.client not in self.turned_back:
             return reply
-        weights = None
-        if reply.client in self.turned_back:
-            weights = turned_back(reply.weights, self.exchange.to(reply.client).weights)
-        return replace(reply, weights=weights)
+        sent = self.exchange.to(reply.client).weights
+        return replace(reply, weights=turned_back(reply.weights, sent))
 
     def _clipped(self, reply: Reply) -> Reply:
         """The reply, its update at most so many times the usual norm."""
@@ -163,3 +168,20 @@ class DefendedReplies:
         moved = [norm for norm in self.norms.values() if norm > 0]
         now = float(np.median(moved)) if moved else math.inf
         return most * min(now, DRIFT * before)
+
+
+def introduced(replies: Replies, exchange: Exchange, directions: Directions) -> Directions:
+    """Where updates point after an exchange of which nothing else is wanted."""
+    models = {reply.client: copied(reply.weights) for reply in replies if reply.weights is not None}
+    if len(models) < FEWEST:
+        return directions
+    return directions.met(list(models), _cosines(models, exchange))
+
+
+def _cosines(models: Mapping[int, Weights], exchange: Exchange) -> Array:
+    """Between the updates of these clients [K, K]."""
+    return update_cosines(list(models.values()), [exchange.to(k).weights for k in models])
+
+
+def _against(agreement: float) -> str:
+    return f"its updates point against the others' ({agreement:.2f})"

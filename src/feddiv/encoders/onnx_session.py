@@ -64,7 +64,11 @@ def _session(content: bytes, name: str) -> Any:
     options.log_severity_level = SEVERE
     options.add_session_config_entry("session.load_model_format", "ONNX")  # as it was checked
     try:
-        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        # What it says of itself, which is no text perhaps.
+        said = (*session.get_inputs(), *session.get_outputs(), session.get_modelmeta())
+        [(each.name, each.shape) for each in said[:-1]], said[-1].custom_metadata_map
+        return session
     except Exception as problem:
         raise UserError(
             f"data.encoder={name}: cannot be loaded as ONNX with all its weights in the one file "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -72,7 +72,7 @@ class ServerMomentum:
     normalisation layers count of their inputs is always the mean's.
     """
 
-    step: StateDict | None = None  # v, of trained entries
+    step: StateDict = field(default_factory=dict)  # v, by "step of" the entry: it is no model
 
     def stepped(
         self, net: StateDict, mean: StateDict, momentum: float
@@ -84,9 +84,10 @@ class ServerMomentum:
         for key, value in floating(mean):
             if counted(key):
                 continue
-            moved = value.double() - net[key].double()
-            steps[key] = moved if self.step is None else moved + momentum * self.step[key]
-            after[key] = (net[key].double() + steps[key]).to(value.dtype)
+            step, name = value.double() - net[key].double(), f"step of {key}"
+            if name in self.step:
+                step = step + momentum * self.step[name]
+            steps[name], after[key] = step, (net[key].double() + step).to(value.dtype)
         return after, ServerMomentum(steps)
 
 

@@ -71,11 +71,6 @@ class FedAvg(Averaging[None]):
         rounds = self.budget.rounds - self.budget.warmup_rounds
         return hand_over_stage(self.budget), Stage("train", rounds)
 
-    @property
-    def hands_over(self) -> bool:
-        """In warm-up, where there is one."""
-        return self.options.warmup.mode == "hand_over" and self.budget.warmup_iterations > 0
-
     def plan(self, state: AveragingState, moment: Moment, rng: Streams) -> Exchange | None:
         """A round with a fraction of the clients; in warm-up one after the other."""
         if moment.stage != "warmup":

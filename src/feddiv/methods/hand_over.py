@@ -23,7 +23,7 @@ class HandOverOptions(Options):
 
 def hand_over_stage(budget: Budget) -> Stage:
     """A turn is an iteration, which visits every client once."""
-    return Stage("warmup", budget.warmup_iterations, 1 / budget.fraction)
+    return Stage("warmup", budget.warmup_iterations, 1 / budget.fraction, hands_over=True)
 
 
 def hand_over_order(clients: Collection[int], rng: Streams) -> list[int]:

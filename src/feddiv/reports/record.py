@@ -248,6 +248,8 @@ def _visits(file: Path) -> Visits:
     last: dict[int, Record] = {}
     counts, why = {"refused": 0, "missing": 0}, ""
     for line in _lines(file, 100 * MOST_LINES):
+        if "introduction" in line:  # who is missing there may still train
+            continue
         client = line.get("client")
         for key in counts:
             counts[key] += key in line

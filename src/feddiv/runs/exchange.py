@@ -19,7 +19,7 @@ from feddiv.defence.defence import (
     usual_norm,
 )
 from feddiv.defence.directions import Directions
-from feddiv.defence.replies import DefendedReplies
+from feddiv.defence.replies import DefendedReplies, introduced
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.carrying import carriage_of
 from feddiv.federation.federation import Federation
@@ -72,6 +72,7 @@ class Exchanger:
     privacy: PrivacyOptions
     record: Callable[[Record], None]
     turn: int
+    hands_over: bool = False  # the turn's stage
     _lines: list[Record] = field(default_factory=list)
 
     def make(
@@ -123,34 +124,28 @@ class Exchanger:
         In a hand-over each update begins where another client's ended, so directions tell nothing.
         Here they begin at one model. Nothing but directions is kept, of clients' memories neither.
         """
-        sizes, kind = self.federation.facts.sizes, exchange.message.kind
-        everyone = replace(exchange, clients=tuple(sorted(sizes)))
-        declared, lost = declared_kind(self.method, self.federation.facts, exchange), list[Record]()
+        facts = self.federation.facts
+        kind = declared_kind(self.method, facts, exchange)
+        if not kind.models or (self.privacy.filter != "none" and pooled(kind)):
+            return before, Tally()  # statistics that are private are given out once
+        everyone = self.method.introduction(before.state, exchange, tuple(sorted(facts.sizes)))
+        lines: list[Record] = []
         visits = self.federation.visits(everyone, rng.within(INTRODUCTION))
-        replies = CheckedReplies(self.federation, everyone, declared, visits, lost.append)
-        defended = DefendedReplies(
-            replies,
-            self.defence,
-            everyone,
-            declared,
-            sizes=sizes,
-            norms=replies.norms,
-            directions=before.directions,
-        )
+        replies = CheckedReplies(self.federation, everyone, kind, visits, lines.append)
         try:
-            for _ in defended:
-                pass
+            directions = introduced(replies, everyone, before.directions)
         finally:
             self.federation.discard()
-        for line in lost:
-            if "refused" in line or "missing" in line:  # a visit that is forgotten has no line
-                self.record(line)
-        agreements = defended.directions.agreements(sizes, self.defence)
+        agreements = directions.agreements(facts.sizes, self.defence)
+        for line in lines:
+            if "refused" in line or "missing" in line:  # the others have no line of their own
+                self.record({**line, "introduction": True})
         for client in replies.norms:
-            said = round(agreements[client], 4)
-            self.record({"client": client, "kind": kind, "introduced": said})
+            agrees = round(agreements.get(client, 0.0), 4)
+            line = {"client": client, "kind": exchange.message.kind, "introduced": agrees}
+            self.record(line)
         tally = Tally(bytes_up=replies.bytes_up, bytes_down=replies.bytes_down)
-        return replace(before, directions=defended.directions), tally
+        return replace(before, directions=directions), tally
 
     def _without_barred(self, exchange: Exchange, before: ServerPart) -> Exchange:
         """The exchange with those who may be asked.
@@ -250,6 +245,7 @@ class Exchanger:
             recent=before.norms,
             accounts=accounts,
             directions=before.directions,
+            introduced=self.hands_over and self.defence.introduces_every(len(facts.sizes)) > 0,
         )
         state = self.method.merge(before.state, exchange, defended)
         replies.bytes_up += carriage.bytes_up
@@ -257,10 +253,12 @@ class Exchanger:
         # What was refused counts for the next measure: where many in a row are far out, it is the
         # model they began with, and the run has to be able to go on from it.
         norms = self.defence.recent(before.norms, [*replies.norms.values(), *replies.too_large])
-        for client, agreement in defended.opposed.items():
-            why = f"its updates point against the others' ({agreement:.2f})"
-            what = "turned_back" if client in defended.turned_back else "left_out"
-            self._lines.append({"client": client, "kind": exchange.message.kind, what: why})
+        for what, clients in (
+            ("left_out", defended.left_out),
+            ("turned_back", defended.turned_back),
+        ):
+            for client, why in clients.items():
+                self._lines.append({"client": client, "kind": exchange.message.kind, what: why})
         return ServerPart(state, accounts, norms, before.barred, defended.directions), replies
 
     def _write(self) -> None:

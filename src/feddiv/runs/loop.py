@@ -14,10 +14,9 @@ from feddiv.defence.defence import Defence
 from feddiv.defence.directions import Directions
 from feddiv.federation.accounts import Accounts
 from feddiv.federation.federation import Federation
-from feddiv.methods.contract import Exchange, Facts, Method, Moment, declared_kind
+from feddiv.methods.contract import Facts, Method, Moment
 from feddiv.privacy.options import PrivacyOptions
 from feddiv.privacy.sum_server import NoSum
-from feddiv.privacy.totals import pooled
 from feddiv.runs.evaluate import Evaluation
 from feddiv.runs.exchange import Exchanger, ServerPart
 from feddiv.runs.journal import Record, round_line
@@ -32,6 +31,7 @@ class Turn:
     number: int  # from 1
     moment: Moment
     round: float  # communication rounds spent when the turn is over
+    hands_over: bool = False
 
 
 def turns_of(method: Method[Any, Any]) -> Iterator[Turn]:
@@ -40,7 +40,7 @@ def turns_of(method: Method[Any, Any]) -> Iterator[Turn]:
     for stage in method.stages():
         for turn in range(stage.turns):
             number, spent = number + 1, spent + stage.rounds
-            yield Turn(number, Moment(stage.name, turn), spent)
+            yield Turn(number, Moment(stage.name, turn), spent, stage.hands_over)
 
 
 @dataclass(frozen=True)
@@ -247,10 +247,11 @@ class Loop:
             self.privacy,
             lambda line: self._note(turn, line),
             turn.number,
+            turn.hands_over,
         )
         before = ServerPart(cut.state, cut.accounts, cut.norms, cut.barred, cut.directions)
         introduced = Tally()
-        if self._introduces(moment, exchange):
+        if self._introduces(turn, moment.exchange):
             before, introduced = exchanger.introduce(exchange, before, rng)
         try:
             after, replies = exchanger.make(exchange, before, rng)
@@ -279,19 +280,10 @@ class Loop:
         self.consistent = True
         return True
 
-    def _introduces(self, moment: Moment, exchange: Exchange) -> bool:
-        """Whether all clients are looked at before this exchange, the first of a hand-over."""
-        robust = self.defence.robust
-        if robust.weights != "aligned" or not robust.introductions:
-            return False
-        facts = self.federation.facts
-        alone = len(exchange.clients) == 1 < len(facts.sizes)
-        first = moment.exchange == 0 and moment.turn % robust.introductions == 0
-        if not (self.method.hands_over and alone and first):
-            return False
-        # Statistics that are private are given out once.
-        kind = declared_kind(self.method, facts, exchange)
-        return self.privacy.filter == "none" or not pooled(kind)
+    def _introduces(self, turn: Turn, exchange: int) -> bool:
+        """Whether all clients are compared before this exchange, the first of a hand-over."""
+        every = self.defence.introduces_every(len(self.federation.facts.sizes))
+        return turn.hands_over and bool(every) and not exchange and not turn.moment.turn % every
 
     def _cut(self, cut: Cut) -> None:
         self.cut = cut

@@ -50,6 +50,7 @@ class Stage:
     name: str
     turns: int
     rounds: float = 1.0
+    hands_over: bool = False  # clients train in turn, each from where the one before ended
 
 
 @dataclass(frozen=True)

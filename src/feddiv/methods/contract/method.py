@@ -72,7 +72,14 @@ class Method(ABC, Generic[S, M]):
     @property
     def hands_over(self) -> bool:
         """Whether a model goes from client to client anywhere: nobody's can be compared there."""
-        return False
+        return any(stage.hands_over and stage.turns > 0 for stage in self.stages())
+
+    def introduction(self, state: S, exchange: Exchange, clients: tuple[int, ...]) -> Exchange:
+        """What all clients are asked for before a hand-over, only to compare their updates.
+
+        `exchange` is the first of the hand-over. What it says of its client has to be replaced.
+        """
+        return replace(exchange, clients=clients)
 
     @property
     def takes_centres(self) -> bool:

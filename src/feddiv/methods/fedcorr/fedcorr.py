@@ -99,15 +99,10 @@ class FedCorr(Method[FedCorrState, FedCorrMemory]):
         left = budget.rounds - budget.warmup_rounds
         finetune = max(min(round(self.options.finetune_share * left), left - 1), 0)
         return (
-            Stage("preprocess", budget.warmup_iterations, 1 / budget.fraction),
+            Stage("preprocess", budget.warmup_iterations, 1 / budget.fraction, hands_over=True),
             Stage("finetune", finetune),
             Stage("train", left - finetune),
         )
-
-    @property
-    def hands_over(self) -> bool:
-        """In pre-processing, which there always is."""
-        return True
 
     def begin(
         self, make_model: Callable[[str], StateDict], facts: Facts, rng: Streams
@@ -134,8 +129,7 @@ class FedCorr(Method[FedCorrState, FedCorrMemory]):
             order = rng.numpy("order").permutation(len(everyone))
             if moment.exchange < len(everyone):  # the model goes from client to client
                 client = everyone[order[moment.exchange]]
-                level: Payload = {"noise_level": np.array(state.noise_levels[client])}
-                return Exchange((client,), Message("preprocess", weights, level))
+                return Exchange((client,), self._to_preprocess(state, client))
             if moment.exchange == len(everyone):
                 # To nobody, perhaps: the merge still has to learn that none is noisy.
                 return Exchange(noisy_clients(state.lids), Message("correct", weights))
@@ -153,6 +147,17 @@ class FedCorr(Method[FedCorrState, FedCorrMemory]):
             return None
         kind, clients = turns[moment.exchange]
         return Exchange(clients, Message(kind, weights))
+
+    def _to_preprocess(self, state: FedCorrState, client: int) -> Message:
+        level: Payload = {"noise_level": np.array(state.noise_levels[client])}
+        return Message("preprocess", {"net": state.net}, level)
+
+    def introduction(
+        self, state: FedCorrState, exchange: Exchange, clients: tuple[int, ...]
+    ) -> Exchange:
+        """Everybody with a noise level of its own."""
+        personal = {client: self._to_preprocess(state, client) for client in clients}
+        return replace(exchange, clients=clients, personal=personal)
 
     def merge(self, state: FedCorrState, exchange: Exchange, replies: Replies) -> FedCorrState:
         """Average the models (of one client: take it over), note LIDs and noise levels."""

@@ -112,12 +112,6 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         return (warmup, Stage("train", budget.rounds - budget.warmup_rounds))
 
     @property
-    def hands_over(self) -> bool:
-        """In warm-up, unless that is by averages."""
-        warms_up = not self.options.only_filter and self.budget.warmup_iterations > 0
-        return warms_up and self.options.warmup.mode == "hand_over"
-
-    @property
     def takes_centres(self) -> bool:
         """Of mixtures, where clients send them."""
         options = self.options.filter
