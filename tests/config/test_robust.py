@@ -1,7 +1,8 @@
 """The settings of the defences: what they refuse, and what they tell the method."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -124,10 +125,16 @@ def test_a_line_says_where_a_robust_filter_does_nothing(method: str, does_someth
 
 
 def test_a_line_says_that_models_of_a_hand_over_are_compared_with_nothing() -> None:
-    def notes(iterations: int = 1, introductions: int = 0, **method: object) -> list[str]:
+    def notes(
+        iterations: int = 1,
+        introductions: int = 0,
+        clients: Mapping[str, int] = MappingProxyType({}),
+        **method: object,
+    ) -> list[str]:
         lines: list[str] = []
         tree = {
             "method": method,
+            "clients": dict(clients),
             "partition": {"name": "iid"},
             "noise": {"name": "none"},
             "warmup": {"iterations": iterations},
@@ -139,14 +146,18 @@ def test_a_line_says_that_models_of_a_hand_over_are_compared_with_nothing() -> N
     (line,) = notes(name="feddiv")
     assert line == (
         "robust.weights=aligned: in a hand-over, as in the warm-up of feddiv, there is nothing to "
-        "compare a client's model with; method.warmup.mode=average warms up by averages"
+        "compare a client's model with; robust.introductions=5 compares all clients before it; "
+        "method.warmup.mode=average warms up by averages"
     )
+    (line,) = notes(name="feddiv", introductions=5, clients={"count": 2})  # two are too few
+    assert "introductions" not in line
     assert notes(name="feddiv", warmup={"mode": "average"}) == []
     assert notes(name="feddiv", iterations=0) == []
     assert notes(name="feddiv", introductions=5) == []  # they are compared before it
     (line,) = notes(name="fedcorr")  # it has no other way to warm up
     assert line.endswith(
-        "as in the warm-up of fedcorr, there is nothing to compare a client's model with"
+        "as in the warm-up of fedcorr, there is nothing to compare a client's model with; "
+        "robust.introductions=5 compares all clients before it"
     )
     assert notes(name="fedavg") == []
 

@@ -278,12 +278,25 @@ def test_nothing_bad_is_said_of_a_curve_that_has_settled(run: RunRecord) -> None
     assert "bad" not in words(replace(run, summary={}, rounds=rounds, visits=Visits()))
 
 
+def test_models_that_pointed_against_the_others_are_said(tmp_path: Path) -> None:
+    folder = made_run(tmp_path / "a")
+    with (folder / "clients.jsonl").open("a") as file:
+        for what in ("left_out", "turned_back", "turned_back"):
+            file.write(f'{{"round": 9, "client": 3, "kind": "train", "{what}": "why"}}\n')
+        file.write('{"round": 0, "stage": "hello", "client": 3, "left_out": "a feature"}\n')
+        file.write('{"round": 1, "client": 3, "missing": "late", "introduction": true}\n')
+    said = words(*read_runs([folder]))
+    assert "Of the clients' models 1 did not count and 2 counted turned back" in said
+    assert "did not come" not in said
+
+
 def test_what_is_said_of_a_run_that_went_astray(tmp_path: Path) -> None:
     folder = made_run(tmp_path / "a", ended=False)
     with (folder / "clients.jsonl").open("a") as file:
         file.write('{"round": 9, "client": 3, "kind": "train", "refused": "net: not finite"}\n')
     (run,) = read_runs([folder])
     said = words(run)
+    assert "point against the others" not in said
     assert "bad: The run has not ended: 8 of 8 rounds" in said
     assert "client 3, round 9: net: not finite" in said
     (folder / "rounds.jsonl").unlink()

@@ -243,14 +243,7 @@ def validated(
             f"robust.substitutes=true: with robust.weights={experiment.robust.weights} nobody is "
             "left out whose place others could take; allowed: aligned"
         )
-    introduced = experiment.robust.weights == "aligned" and experiment.robust.introductions
-    if experiment.robust.replaces_models and method.hands_over and not introduced:
-        averages = "warmup.mode" in flat(experiment.method.model_dump())
-        way_out = "; method.warmup.mode=average warms up by averages" if averages else ""
-        note(
-            f"robust.weights={experiment.robust.weights}: in a hand-over, as in the warm-up of "
-            f"{experiment.method.name}, there is nothing to compare a client's model with{way_out}"
-        )
+    _note_hand_over(experiment, method, note)
     robust = experiment.robust.filter
     looks = method.takes_centres or sends_totals(method) or experiment.data.standardise == "clients"
     if robust != "sum" and not looks:
@@ -266,6 +259,26 @@ def validated(
             raise UserError(f"against: {other!r} is named twice")
         named.add(full)
     return experiment
+
+
+def _note_hand_over(
+    experiment: Experiment, method: Method[Any, Any], note: Callable[[str], None]
+) -> None:
+    """A line where models of a hand-over are bounded and not compared, and what would do that."""
+    robust, clients = experiment.robust, experiment.clients.count or DEALT_TO
+    compares = robust.introduces_every(clients) > 0
+    if not robust.replaces_models or not method.hands_over or compares:
+        return
+    ways = []
+    if robust.weights == "aligned" and not robust.introductions:
+        ways.append("robust.introductions=5 compares all clients before it")
+    if "warmup.mode" in flat(experiment.method.model_dump()):
+        ways.append("method.warmup.mode=average warms up by averages")
+    note(
+        f"robust.weights={robust.weights}: in a hand-over, as in the warm-up of "
+        f"{experiment.method.name}, there is nothing to compare a client's model with"
+        + "".join(f"; {way}" for way in ways)
+    )
 
 
 def plain_method(name: str, variant: str) -> MethodOptions:

@@ -84,6 +84,13 @@ class RobustOptions(Options):
     # How the clients' statistics become one filter: as the method does it, or by a robust centre.
     filter: Literal["sum", "median", "trimmed_mean"] = "sum"
 
+    def introduces_every(self, clients: int) -> int:
+        """In every so manieth turn of a hand-over that many clients are compared first; 0: never.
+
+        Of two nobody can say who is against whom.
+        """
+        return self.introductions if self.weights == "aligned" and clients >= 3 else 0
+
     @property
     def holds_models(self) -> bool:
         """Whether all models of an exchange have to be there before any is handed on."""

@@ -38,11 +38,6 @@ class Defence:
         """What the method is told at the start."""
         return facts if self.largest_site is None else replace(facts, sizes=self.sizes(facts.sizes))
 
-    def introduces_every(self, clients: int) -> int:
-        """In every so manieth turn of a hand-over all clients are compared first; 0: in none."""
-        aligned = self.robust.weights == "aligned" and clients >= FEWEST
-        return self.robust.introductions if aligned else 0
-
     def recent(self, before: tuple[float, ...], norms: Collection[float]) -> tuple[float, ...]:
         """The norms to remember after an exchange."""
         return (*before, *norms)[-RECENT:]

@@ -38,6 +38,9 @@ class Visits:
     refused: int = 0
     missing: int = 0
     why: str = ""  # the last reply was refused
+    # Models that did not count, or counted turned round, as they were against the others'.
+    left_out: int = 0
+    turned_back: int = 0
 
 
 @dataclass(frozen=True)
@@ -246,13 +249,13 @@ def _lines(file: Path, most: int) -> Iterator[Record]:
 
 def _visits(file: Path) -> Visits:
     last: dict[int, Record] = {}
-    counts, why = {"refused": 0, "missing": 0}, ""
+    counts, why = {"refused": 0, "missing": 0, "left_out": 0, "turned_back": 0}, ""
     for line in _lines(file, 100 * MOST_LINES):
         if "introduction" in line:  # who is missing there may still train
             continue
-        client = line.get("client")
+        client, sums = line.get("client"), line.get("stage") == "hello"
         for key in counts:
-            counts[key] += key in line
+            counts[key] += key in line and not (sums and key == "left_out")
         if "refused" in line:
             why = f"client {client}, round {line.get('round')}: {line['refused']}"
         if type(client) is int and ("noise_level" in line or "clean" in line):

@@ -42,6 +42,7 @@ def findings(run: RunRecord, others: Sequence[RunRecord] = ()) -> list[Finding]:
         _memorised(run, rivals),
         _classes(run),
         _left_out(run),
+        _against_others(run),
     ]
     return [each for each in found if each is not None]
 
@@ -202,6 +203,15 @@ def _classes(run: RunRecord) -> Finding | None:
     )
     more = f" and {len(weak) - 3} more" if len(weak) > 3 else ""
     return Finding("bad", f"Classes far below the mean of {percent(mean)}: {names}{more}.")
+
+
+def _against_others(run: RunRecord) -> Finding | None:
+    visits = run.visits
+    counts = [(visits.left_out, "did not count"), (visits.turned_back, "counted turned back")]
+    words = " and ".join(f"{count} {what}" for count, what in counts if count)
+    if not words:
+        return None
+    return Finding("plain", f"Of the clients' models {words}: they point against the others'.")
 
 
 def _left_out(run: RunRecord) -> Finding | None:

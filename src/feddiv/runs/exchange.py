@@ -140,8 +140,8 @@ class Exchanger:
         for line in lines:
             if "refused" in line or "missing" in line:  # the others have no line of their own
                 self.record({**line, "introduction": True})
-        for client in replies.norms:
-            agrees = round(agreements.get(client, 0.0), 4)
+        for client in [client for client in replies.norms if client in agreements]:
+            agrees = round(agreements[client], 4)
             line = {"client": client, "kind": exchange.message.kind, "introduced": agrees}
             self.record(line)
         tally = Tally(bytes_up=replies.bytes_up, bytes_down=replies.bytes_down)
@@ -201,7 +201,7 @@ class Exchanger:
     ) -> tuple[ServerPart, CheckedReplies]:
         """The exchange without those who are blamed for what it came to before."""
         again = blamed is not None and self.privacy.filter != "none"
-        facts, blamed = self.federation.facts, blamed or {}
+        facts, blamed, robust = self.federation.facts, blamed or {}, self.defence.robust
         asked = tuple(client for client in exchange.clients if client not in blamed)
         # Clients work here: each visit is made when `merge` takes its reply.
         carriage = carriage_of(
@@ -245,7 +245,7 @@ class Exchanger:
             recent=before.norms,
             accounts=accounts,
             directions=before.directions,
-            introduced=self.hands_over and self.defence.introduces_every(len(facts.sizes)) > 0,
+            introduced=self.hands_over and robust.introduces_every(len(facts.sizes)) > 0,
         )
         state = self.method.merge(before.state, exchange, defended)
         replies.bytes_up += carriage.bytes_up

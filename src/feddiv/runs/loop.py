@@ -282,7 +282,7 @@ class Loop:
 
     def _introduces(self, turn: Turn, exchange: int) -> bool:
         """Whether all clients are compared before this exchange, the first of a hand-over."""
-        every = self.defence.introduces_every(len(self.federation.facts.sizes))
+        every = self.defence.robust.introduces_every(len(self.federation.facts.sizes))
         return turn.hands_over and bool(every) and not exchange and not turn.moment.turn % every
 
     def _cut(self, cut: Cut) -> None:
