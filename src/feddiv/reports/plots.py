@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextPath
 from matplotlib.ticker import (
     FuncFormatter,
     LogLocator,
@@ -86,9 +87,13 @@ def legend_columns(axes: Axes, labels: Sequence[str]) -> int:
     figure = axes.get_figure(root=True)
     assert figure is not None
     room = figure.get_figwidth() / (spec.get_gridspec().ncols if spec else 1)
-    size = FontProperties(size=matplotlib.rcParams["legend.fontsize"]).get_size_in_points()
-    widest = (0.5 * max(map(len, labels)) + 3.5) * size / 72  # a letter is about half as wide
-    return int(np.clip(room // widest, 1, 3))
+    font = FontProperties(size=matplotlib.rcParams["legend.fontsize"])
+    size = font.get_size_in_points()
+    widest = max(TextPath((0, 0), label, size, prop=font).get_extents().width for label in labels)
+    # Each has a line before it, of the width of three letters, and the next one after it. It lies
+    # below the middle of the axes, which is right of the figure's.
+    column, half_off = (widest + 4.2 * size) / 72, 0.93
+    return int(np.clip(half_off * room // column, 1, 3))
 
 
 def line_of(style: Style) -> str | tuple[float, tuple[float, ...]]:
