@@ -103,6 +103,7 @@ def test_the_filter_of_plus_differs_from_papers_in_exactly_these() -> None:
         "filter.second_opinion",
         "filter.monotone",
         "filter.starved_below",
+        "filter.drop_below",
     }
 
 
@@ -114,7 +115,7 @@ def test_the_filter_of_plus_differs_from_papers_in_exactly_these() -> None:
         ("no-pcs", "paper", {"sampler.enabled": False}),
         ("no-relabel-no-pcs", "paper", {"relabel.enabled": False, "sampler.enabled": False}),
         ("no-reg", "paper", {"regulariser": "never"}),
-        ("perfect-filter", "plus", {"filter.scope": "perfect"}),
+        ("perfect-filter", "plus", {"filter.scope": "perfect", "filter.drop_below": 0.5}),
     ],
 )
 def test_ablations_change_what_they_say_and_nothing_else(

@@ -138,10 +138,10 @@ def test_the_softmax_stays_at_home_where_nobody_needs_it(debias: str) -> None:
 
 def test_the_tally_at_first_and_its_change_later() -> None:
     labels, scores = np.array([0, 0, 2]), np.array([-3.0, 1.0, 5.0])
-    before = client()
+    before = client(drop_below=0.5)
     first = upload_tally(before, np.array([0.9, 0.5, 0.4]), scores, labels)
     assert first["tally"].tolist() == [[2, 0, 1], [2, 0, 0], [-2, 0, 5]]
-    after = client(before.memory)
+    after = client(before.memory, drop_below=0.5)
     later = upload_tally(after, np.array([0.9, 0.4, 0.6]), scores - 1, labels)
     assert later["tally"].tolist() == [[0, 0, 0], [-1, 0, 1], [-2, 0, -1]]
     assert after.memory.tally is not None

@@ -70,6 +70,7 @@ PAPER: Mapping[str, Any] = {
     "filter.prior": "shared",
     "filter.no_noise_rule": False,
     "filter.monotone": False,
+    "filter.drop_below": 0.5,
     "filter.second_opinion": False,
     "weigh_by_trust": "never",
     "filter.starved_below": 0.0,
@@ -121,6 +122,7 @@ VARIANTS: Mapping[str, Variant] = {
         {"only_filter": True, "filter.least_deviation": AUDIT_DEVIATION},
     ),
     "perfect-filter": Variant(
-        "plus with the true labels for a filter, a yardstick", {"filter.scope": "perfect"}
+        "plus with the true labels for a filter, a yardstick",
+        {"filter.scope": "perfect", "filter.drop_below": 0.5},
     ),
 }

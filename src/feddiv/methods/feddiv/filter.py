@@ -46,7 +46,8 @@ class FilterOptions(Options):
     # Least deviation of a component that is fitted to a histogram, as a share of its range. Scores
     # of a strong model pile up at the ends, where a narrow component would see nothing else.
     least_deviation: float = Field(0.01, gt=0, le=1)
-    drop_below: float = Field(0.5, gt=0, lt=1)  # labels with a smaller p(clean) do not train
+    # Labels with a smaller p(clean) do not train. Reports and audits flag below one half.
+    drop_below: float = Field(0.95, gt=0, lt=1)
     # A client of which at most this share is dropped counts as clean and trains on everything.
     clean_client_below: float = Field(0.1, ge=0, le=1)
     # By the model's own odds, or by its odds at a temperature that all clients find together.
