@@ -79,6 +79,7 @@ def test_other_mistakes(refused, mine: Path, tmp_path: Path) -> None:
     assert "'table9' is unknown" in refused("reproduce", "table9")
     assert "--scale huge: unknown" in refused("reproduce", "table1", "--scale", "huge")
     assert "'fedx' is unknown" in refused("reproduce", "table1", "--methods", "fedavg,fedx")
+    assert "--cells iid: no cell of table1" in refused("reproduce", "table1", "--cells", "iid")
     assert "keep='all'" in refused("reproduce", "table1", "--keep", "all")
     said = refused("reproduce", "table3", "--scale", "laptop")
     assert "table3 cannot be shown at --scale laptop: " in said

@@ -16,7 +16,7 @@ from feddiv.config.experiment import Experiment
 from feddiv.config.reading import load_experiment
 from feddiv.core.errors import UserError
 from feddiv.data.published.benchmarks import CATALOGUE
-from feddiv.tables.studies import scale_of, study_of, sweep_for
+from feddiv.tables.studies import only_cells, scale_of, study_of, sweep_for
 from feddiv.tables.sweep_file import read_sweep
 
 PROGRAM = re.compile(r"(\.venv/bin/)?feddiv")
@@ -66,8 +66,11 @@ def check(command: Command) -> None:
         raise UserError(f"{context.params['name']!r} is no published data set")
     if found.name == "reproduce":
         given = context.params
-        names = given["methods"].split(",") if given["methods"] else None
-        sweep_for(study_of(given["study"]), scale_of(given["scale"]), names, given["seeds"])
+        names, cells = (
+            given[each].split(",") if given[each] else None for each in ("methods", "cells")
+        )
+        study = only_cells(study_of(given["study"]), cells)
+        sweep_for(study, scale_of(given["scale"]), names, given["seeds"])
     if found.name == "sweep" and str(context.params["file"]).startswith("benchmarks/"):
         read_sweep(ROOT / context.params["file"])
 

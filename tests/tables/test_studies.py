@@ -19,6 +19,7 @@ from feddiv.tables.studies import (
     chosen_seeds,
     cost_lines,
     not_shown,
+    only_cells,
     passes,
     scale_names,
     scale_of,
@@ -139,6 +140,24 @@ def test_unknown_names_are_named() -> None:
         sweep_for(study_of("table1"), scale_of("tiny"), ["fedagv"])
     with pytest.raises(UserError, match="--methods names none"):
         sweep_for(study_of("table1"), scale_of("tiny"), [])
+
+
+def test_some_cells_alone_in_the_order_of_the_table() -> None:
+    table = study_of("table2")
+    some = only_cells(table, ["cifar10-noniid-0.3-10", "cifar10-noniid-0.7-10"])
+    assert some.cells == ("cifar10-noniid-0.7-10", "cifar10-noniid-0.3-10")
+    assert only_cells(table, None) is table
+    plan = sweep_for(some, scale_of("tiny"), ["fedavg"], "1")
+    assert plan.settings == [
+        "digits for CIFAR-10 non-IID (0.7, 10)",
+        "digits for CIFAR-10 non-IID (0.3, 10)",
+    ]
+    with pytest.raises(
+        UserError, match=r"--cells cifar10-noniid-0.3-1: no cell of table2 \(did you mean 'cifar10-"
+    ):
+        only_cells(table, ["cifar10-noniid-0.3-1"])
+    with pytest.raises(UserError, match="--cells names none"):
+        only_cells(table, [])
 
 
 def test_the_cost_of_the_paper_is_counted() -> None:

@@ -11,6 +11,7 @@ from feddiv.core.given_files import at_home
 
 EXAMPLES = examples(
     "feddiv reproduce table1 --scale tiny --methods fedavg,feddiv-paper,feddiv --seeds 1",
+    "feddiv reproduce table1 --scale features --cells cifar10-iid-0.8-0.5",
     "feddiv reproduce table2 --scale paper --dry-run",
     "feddiv reproduce figure-filter --seeds 30-32",
 )
@@ -31,6 +32,14 @@ def reproduce(
     methods: Annotated[
         str | None,
         typer.Option(metavar="A,B", help="Only these methods.", show_default="all of the table"),
+    ] = None,
+    cells: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="Only these cells, as cifar10-iid-0.8-0.5.",
+            show_default="all of the table",
+        ),
     ] = None,
     seeds: Annotated[
         str | None,
@@ -65,14 +74,18 @@ def reproduce(
     Runs that are finished are not repeated, also when another table needs them.
     """
     from feddiv.tables.reproduce import folder_of, write_study
-    from feddiv.tables.studies import cost_lines, not_shown, scale_of, study_of, sweep_for
+    from feddiv.tables.studies import (
+        cost_lines,
+        not_shown,
+        only_cells,
+        scale_of,
+        study_of,
+        sweep_for,
+    )
 
-    wanted, size = study_of(study), scale_of(scale)
-    names = None
-    if methods is not None:
-        names = [each.strip() for each in methods.split(",") if each.strip()]
+    wanted, size = only_cells(study_of(study), _names(cells)), scale_of(scale)
     kept = None if rows is None else at_home(rows)
-    given = sweep_for(wanted, size, names, seeds, kept, keep)
+    given = sweep_for(wanted, size, _names(methods), seeds, kept, keep)
     for line in not_shown(wanted, size):
         typer.echo(f"feddiv: {line}", err=True)
     swept = run_sweep(
@@ -94,3 +107,10 @@ def reproduce(
         typer.echo(f"Table      {made.tables}.md, .csv, .tex")
         typer.echo(f"Figures    {made.page}")
     list_failures(swept)
+
+
+def _names(given: str | None) -> list[str] | None:
+    """What a list with commas names; None where there is none."""
+    if given is None:
+        return None
+    return [each.strip() for each in given.split(",") if each.strip()]

@@ -7,7 +7,15 @@ from typing import Final
 
 from feddiv.core.errors import UserError
 from feddiv.core.files import write_text
-from feddiv.tables.studies import Scale, Study, not_shown, scale_of, study_of, sweep_for
+from feddiv.tables.studies import (
+    Scale,
+    Study,
+    not_shown,
+    only_cells,
+    scale_of,
+    study_of,
+    sweep_for,
+)
 from feddiv.tables.study_page import study_page
 from feddiv.tables.summary_table import summed_up
 from feddiv.tables.sweep import Swept, sweep
@@ -55,13 +63,14 @@ def reproduce(
     scale: str,
     *,
     methods: Sequence[str] | None = None,
+    cells: Sequence[str] | None = None,
     seeds: str | None = None,
     out: Path | None = None,
     jobs: int | None = None,
     ray: str | None = None,
 ) -> tuple[Swept, Reproduced]:
     """Run what is left of a study at a scale, and write its table and its page."""
-    wanted, size = study_of(study), scale_of(scale)
+    wanted, size = only_cells(study_of(study), cells), scale_of(scale)
     given = sweep_for(wanted, size, methods, seeds)
     swept = sweep(given, out=folder_of(scale, out), jobs=jobs, ray=ray)
     return swept, write_study(wanted, size, swept)

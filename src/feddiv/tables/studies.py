@@ -1,7 +1,7 @@
 """The paper's tables and figures, and the scales at which they can be made again."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -80,6 +80,21 @@ def study_of(name: str) -> Study:
         methods if isinstance(methods, Mapping) else {each: each for each in methods},
         tuple(tree["figures"]),
     )
+
+
+def only_cells(study: Study, names: Sequence[str] | None) -> Study:
+    """The study with these of its cells alone, in its own order; with all where none are named."""
+    if names is None:
+        return study
+    for name in names:
+        if name not in study.cells:
+            raise UserError(
+                f"--cells {name}: no cell of {study.name}{did_you_mean(name, study.cells)}; it has "
+                f"{', '.join(study.cells)}"
+            )
+    if not names:
+        raise UserError("--cells names none; leave it out for all of the table")
+    return replace(study, cells=tuple(cell for cell in study.cells if cell in names))
 
 
 def scale_of(name: str) -> Scale:

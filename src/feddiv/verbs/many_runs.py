@@ -64,6 +64,7 @@ def reproduce(
     scale: str = "tiny",
     *,
     methods: "Sequence[str] | None" = None,
+    cells: "Sequence[str] | None" = None,
     seeds: str | None = None,
     out: str | Path | None = None,
     jobs: int | None = None,
@@ -72,10 +73,13 @@ def reproduce(
     """Make a table or figure of the paper again: "table1" to "table5", "figure-filter", ….
 
     `scale` is "tiny" (digits), "laptop", "features" or "paper". `seeds` is "3" for so many of the
-    scale's seeds, or "30,31" or "30-32" for these. Gives the sweep, and what was written of it: the
-    table as `text`, the `page` of figures.
+    scale's seeds, or "30,31" or "30-32" for these, `cells` names some of the table, as
+    "cifar10-iid-0.8-0.5". Gives the sweep, and what was written of it: the table as `text`, the
+    `page` of figures.
     """
     from feddiv.tables.reproduce import reproduce as made_again
 
     folder = None if out is None else at_home(out)
-    return made_again(study, scale, methods=methods, seeds=seeds, out=folder, jobs=jobs, ray=ray)
+    return made_again(
+        study, scale, methods=methods, cells=cells, seeds=seeds, out=folder, jobs=jobs, ray=ray
+    )
