@@ -15,17 +15,33 @@ Location = tuple[int | str, ...]
 
 def one_line(error: ValidationError, tree: Mapping[str, Any], root: type[BaseModel]) -> str:
     """The first of the problems that pydantic found in `tree`, read as a `root`."""
-    first, *more = error.errors()
-    key = _dotted(first["loc"])
+    problems = [(_place(each["loc"], tree), each) for each in error.errors()]
+    place, first = problems[0]
+    key, more = _dotted(place), sum(each != place for each, _ in problems)
     if first["type"] == "extra_forbidden":
         allowed = _siblings(first["loc"], tree, root)
         hint = _hint(first["loc"], tree, root, allowed)
         text = f"{key} is an unknown key{hint}; allowed here: {', '.join(allowed)}"
     else:
-        said = first["msg"].removeprefix("Value error, ")
+        # A value that may be of several kinds has a problem with each.
+        kinds = (problem["msg"] for each, problem in problems if each == place)
+        said = ", or: ".join(dict.fromkeys(kind.removeprefix("Value error, ") for kind in kinds))
         given = "" if isinstance(first["input"], Mapping) else f"={first['input']!r}"
         text = f"{key}{given}: {said}"
-    return text + (f" (and {len(more)} more)" if more else "")
+    return text + (f" (and {more} more)" if more else "")
+
+
+def _place(location: Location, tree: Mapping[str, Any]) -> Location:
+    """The key of a problem, without the kind of value that pydantic tried to read it as."""
+    value: Any = tree
+    for depth, part in enumerate(location):
+        if not isinstance(value, Mapping | list | tuple):
+            return location[:depth]
+        try:
+            value = value[part]  # type: ignore[index]
+        except (KeyError, IndexError, TypeError):
+            return location  # what is missing, or a kind of table
+    return location
 
 
 def _dotted(location: Location) -> str:

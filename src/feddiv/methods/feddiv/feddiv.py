@@ -257,7 +257,7 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
             labels,
             pardoned=noise_filter.pardoned(scores, labels),
             trusted=None if samples.trusted is None else samples.trusted.numpy(),
-            drop_below=options.filter.drop_below,
+            drop_below=options.filter.trains_from(p_clean),
             clean_client_below=options.filter.clean_client_below,
             relabelling=options.relabel,
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -46,8 +46,12 @@ class FilterOptions(Options):
     # Least deviation of a component that is fitted to a histogram, as a share of its range. Scores
     # of a strong model pile up at the ends, where a narrow component would see nothing else.
     least_deviation: float = Field(0.01, gt=0, le=1)
-    # Labels with a smaller p(clean) do not train. Reports and audits flag below one half.
-    drop_below: float = Field(0.95, gt=0, lt=1)
+    # Labels with a smaller p(clean) do not train. With `sure`, those below one half do not, and the
+    # least sure of the others neither, until so few are wrong as `most_wrong` says. Reports and
+    # audits flag below one half.
+    drop_below: Annotated[float, Field(gt=0, lt=1)] | Literal["sure"] = "sure"
+    # With drop_below=sure: the share of the labels that train which may be expected to be wrong.
+    most_wrong: float = Field(0.02, gt=0, le=0.5)
     # A client of which at most this share is dropped counts as clean and trains on everything.
     clean_client_below: float = Field(0.1, ge=0, le=1)
     # By the model's own odds, or by its odds at a temperature that all clients find together.
@@ -91,6 +95,16 @@ class FilterOptions(Options):
                         "scale=absolute; or set it to false"
                     )
         return self
+
+    def trains_from(self, p_clean: Array) -> float:
+        """The p(clean) from which on labels of a client train, by those of all its labels [n]."""
+        if self.drop_below != "sure":
+            return self.drop_below
+        falling = np.sort(p_clean)[::-1]
+        expected_wrong = np.cumsum(1 - falling) / np.arange(1, len(falling) + 1)
+        ends = np.append(falling[1:] < falling[:-1], True)[: len(falling)]  # equals go together
+        sure = falling[ends & (expected_wrong <= self.most_wrong)]
+        return max(0.5, float(sure[-1])) if len(sure) else 1.0
 
     @property
     def calibrated(self) -> bool:

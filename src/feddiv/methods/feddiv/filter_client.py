@@ -146,7 +146,7 @@ class ClientFilter:
         if "likelihood" in names:
             totals["likelihood"] = self._likelihood(logits, labels)
         if "tally" in names and scores is not None and p_clean is not None:
-            kept = p_clean >= self.options.drop_below
+            kept = p_clean >= self.options.trains_from(p_clean)
             totals["tally"] = class_tally(labels, scores, kept, self.classes)
         payload = {name: _change(now, getattr(self.memory, name)) for name, now in totals.items()}
         if totals:
