@@ -318,6 +318,27 @@ def test_values_out_of_range_name_key_and_value(override: str) -> None:
     assert value in message
 
 
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        (
+            "method.filter.drop_below=2",
+            "method.filter.drop_below=2: Input should be less than 1, or: Input should be 'sure'",
+        ),
+        (
+            "method.filter.second_opinion=maybe",
+            "method.filter.second_opinion='maybe': Input should be a valid boolean, or: Input "
+            "should be 'calibrated'",
+        ),
+    ],
+)
+def test_an_option_of_two_kinds_says_what_each_allows(override: str, said: str) -> None:
+    assert refused(override) == said
+    both = refused(override, "rounds=0")
+    assert both.startswith("rounds=0: ")
+    assert both.endswith(" (and 1 more)")
+
+
 @pytest.mark.parametrize("value", ["1.5", "-0.1", "nan"])
 @pytest.mark.parametrize("key", ["noise.rho", "noise.tau"])
 def test_noise_outside_zero_to_one(key: str, value: str) -> None:

@@ -17,7 +17,7 @@ def one_line(error: ValidationError, tree: Mapping[str, Any], root: type[BaseMod
     """The first of the problems that pydantic found in `tree`, read as a `root`."""
     problems = [(_place(each["loc"], tree), each) for each in error.errors()]
     place, first = problems[0]
-    key, more = _dotted(place), sum(each != place for each, _ in problems)
+    key, more = _dotted(place), len({each for each, _ in problems}) - 1
     if first["type"] == "extra_forbidden":
         allowed = _siblings(first["loc"], tree, root)
         hint = _hint(first["loc"], tree, root, allowed)
