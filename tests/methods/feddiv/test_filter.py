@@ -369,26 +369,42 @@ def test_bounds() -> None:
         ([1.0, 0.9, 0.8, 0.4], 0.02, 1.0),  # expected wrong of the first 1, 2, 3: 0, .05, .1
         ([1.0, 0.9, 0.8, 0.4], 0.06, 0.9),
         ([0.4, 0.8, 1.0, 0.9], 0.11, 0.8),  # in any order
-        ([1.0, 0.9, 0.8, 0.4], 0.5, 0.5),  # .225 of all four, but what is doubted never trains
+        ([1.0, 0.9, 0.8, 0.4], 0.5, 0.8),  # .225 of all four, but what is doubted never trains
         ([1.0] * 9 + [0.85], 0.02, 0.85),  # many sure labels carry one that is not
-        ([1.0, 0.9, 0.9], 0.05, 1.0),  # one of two equals would do: neither trains
-        ([0.85], 0.02, 1.0),  # alone it is not sure enough
+        ([0.85, 0.3], 0.02, 1.0),  # alone it is not sure enough
+        ([0.3], 0.02, 1.0),
         ([], 0.02, 1.0),
     ],
 )
 def test_the_least_sure_labels_are_left_out_until_few_are_expected_to_be_wrong(
     p_clean: list[float], most_wrong: float, threshold: float
 ) -> None:
-    assert plus(most_wrong=most_wrong).trains_from(np.array(p_clean)) == threshold
+    options = plus(most_wrong=most_wrong, most_left_out=1.0)
+    assert options.trains_from(np.array(p_clean)) == threshold
 
 
-@given(st.lists(st.sampled_from([0.3, 0.6, 0.9, 0.97, 1.0]), max_size=20), st.floats(0.01, 0.5))
-def test_what_trains_is_as_pure_as_it_should_be(p: list[float], most_wrong: float) -> None:
+@pytest.mark.parametrize(
+    ("most_left_out", "threshold"), [(1.0, 1.0), (0.75, 0.9), (0.5, 0.8), (0.3, 0.7), (0.0, 0.7)]
+)
+def test_no_more_than_a_share_of_what_looks_right_is_left_out(
+    most_left_out: float, threshold: float
+) -> None:
+    p_clean = np.array([0.9, 0.8, 0.7, 0.1])  # three look right, and none is sure
+    assert plus(most_left_out=most_left_out).trains_from(p_clean) == threshold
+
+
+@given(st.lists(st.floats(0, 1), unique=True, max_size=40), st.floats(0, 0.5), st.floats(0, 1))
+def test_what_trains_is_pure_or_as_little_as_may_be(
+    p: list[float], most_wrong: float, most_left_out: float
+) -> None:
     p_clean = np.array(p)
-    threshold = plus(most_wrong=most_wrong).trains_from(p_clean)
-    trains = p_clean[p_clean >= threshold]
-    assert threshold >= 0.5
-    assert len(trains) == 0 or (1 - trains).mean() <= most_wrong + 1e-9 or threshold == 1.0
+    options = plus(most_wrong=most_wrong, most_left_out=most_left_out)
+    trains = p_clean[p_clean >= options.trains_from(p_clean)]
+    looks_right = int((p_clean >= 0.5).sum())
+    assert len(trains) == 0 or trains.min() >= 0.5
+    assert len(trains) >= (1 - most_left_out) * looks_right - 1e-9
+    if len(trains) > np.ceil((1 - most_left_out) * looks_right):
+        assert (1 - trains).mean() <= most_wrong + 1e-9
 
 
 def test_a_fixed_threshold_is_what_it_says() -> None:

@@ -1,5 +1,6 @@
 """The federated noise filter: what a clean and a wrong label look like, learnt by all clients."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, Self
@@ -47,11 +48,12 @@ class FilterOptions(Options):
     # of a strong model pile up at the ends, where a narrow component would see nothing else.
     least_deviation: float = Field(0.01, gt=0, le=1)
     # Labels with a smaller p(clean) do not train. With `sure`, those below one half do not, and the
-    # least sure of the others neither, until so few are wrong as `most_wrong` says. Reports and
+    # least sure of the others neither, until few of the rest are expected to be wrong. Reports and
     # audits flag below one half.
     drop_below: Annotated[float, Field(gt=0, lt=1)] | Literal["sure"] = "sure"
-    # With drop_below=sure: the share of the labels that train which may be expected to be wrong.
-    most_wrong: float = Field(0.02, gt=0, le=0.5)
+    most_wrong: float = Field(0.02, ge=0, le=0.5)  # with drop_below=sure: how few, as a share
+    # With drop_below=sure: of a client's labels from one half on, at most this share is left out.
+    most_left_out: float = Field(0.5, ge=0, le=1)
     # A client of which at most this share is dropped counts as clean and trains on everything.
     clean_client_below: float = Field(0.1, ge=0, le=1)
     # By the model's own odds, or by its odds at a temperature that all clients find together.
@@ -100,11 +102,11 @@ class FilterOptions(Options):
         """The p(clean) from which on labels of a client train, by those of all its labels [n]."""
         if self.drop_below != "sure":
             return self.drop_below
-        falling = np.sort(p_clean)[::-1]
+        falling = np.sort(p_clean[p_clean >= 0.5])[::-1]
         expected_wrong = np.cumsum(1 - falling) / np.arange(1, len(falling) + 1)
-        ends = np.append(falling[1:] < falling[:-1], True)[: len(falling)]  # equals go together
-        sure = falling[ends & (expected_wrong <= self.most_wrong)]
-        return max(0.5, float(sure[-1])) if len(sure) else 1.0
+        sure = int((expected_wrong <= self.most_wrong).sum())
+        kept = max(sure, math.ceil((1 - self.most_left_out) * len(falling)))
+        return float(falling[kept - 1]) if kept else 1.0
 
     @property
     def calibrated(self) -> bool:
