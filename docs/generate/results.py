@@ -1,17 +1,19 @@
-"""The numbers of docs/results.md, from the result files that are committed.
+"""The numbers of docs/results.md and of the README, from the result files that are committed.
 
     python -m docs.generate.results            write them anew: `make results`
     python -m docs.generate.results --check    only say whether they are what the files say
 
-The page is written by hand, but for what is between two comments:
+The pages are written by hand, but for what is between two comments:
 
     <!-- results: sweep benchmarks/sweeps/digits.toml --show seeds -->
     <!-- results: study table1 tiny benchmarks/results/tiny.jsonl -->
     <!-- results: rows benchmarks/results/features.jsonl --paper -->
+    <!-- results: headline digits=benchmarks/sweeps/digits.toml -->
     <!-- end of results -->
 
 A sweep shows its rows that were made with the options of today, a study of the paper's the same
-beside the published numbers, `rows` shows a file as it is.
+beside the published numbers, `rows` shows a file as it is. A headline has a line for each setting
+of its sweeps, with the seeds that all of its methods have been run on.
 """
 
 import re
@@ -20,6 +22,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import mean
 
 from feddiv.core.errors import UserError
 from feddiv.tables.agreement import agreement
@@ -32,7 +35,8 @@ from feddiv.tables.sweep_file import read_sweep
 from feddiv.tables.verb import written
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "results.md"
+PAGES = (ROOT / "docs" / "results.md", ROOT / "README.md")
+HEADLINE = ("FedAvg", "FedAvg, warmed up", "FedDiv (paper)", "FedDiv (plus)", "perfect filter")
 BLOCK = re.compile(
     r"^(?P<head><!-- results: (?P<what>.+?) -->\n)(?P<body>.*?)^(?P<end><!-- end of results -->)$",
     re.DOTALL | re.MULTILINE,
@@ -43,7 +47,7 @@ WIDTH = 100
 def generated(text: str) -> str:
     """The page with every block made anew."""
     if text.count("<!-- results:") != len(BLOCK.findall(text)):
-        raise UserError("docs/results.md: a block has no end")
+        raise UserError("results: a block has no end")
     return BLOCK.sub(lambda one: f"{one['head']}\n{_block(one['what'])}\n\n{one['end']}", text)
 
 
@@ -55,7 +59,7 @@ def _block(what: str) -> str:
         show = words[words.index("--show") + 1]
         places.remove(show)
     if kind not in KINDS:
-        raise UserError(f"docs/results.md: {what!r} is no block; there are {', '.join(KINDS)}")
+        raise UserError(f"results: {what!r} is no block; there are {', '.join(KINDS)}")
     return KINDS[kind](places, show, paper)
 
 
@@ -87,7 +91,43 @@ def _of_study(places: Sequence[str], show: str, paper: bool) -> str:
     return f"**{study.title}**\n\n{_with_rest(plan, both)}"
 
 
-KINDS = {"rows": _of_rows, "sweep": _of_sweep, "study": _of_study}
+def _headline(places: Sequence[str], show: str, paper: bool) -> str:
+    """Last ten (best) in percent, a line for each setting that all methods have a seed of."""
+    lines = [["data", "wrong", "seeds", *HEADLINE], ["---"] * (3 + len(HEADLINE))]
+    for place in places:
+        data, _, file = place.partition("=")
+        sweep = read_sweep(ROOT / file)
+        assert sweep.rows is not None
+        rows = list(plan_of(sweep, _known(sweep.rows)).done.values())
+        for setting in sweep.settings:
+            found = {
+                method: {r.seed: r for r in rows if (r.setting, r.method) == (setting, method)}
+                for method in HEADLINE
+            }
+            if seeds := sorted(set.intersection(*map(set, found.values()))):
+                shared = [[found[method][seed] for seed in seeds] for method in HEADLINE]
+                said = [f"{data}, {setting}", f"{_mean(shared[0], 'wrong'):.0%}", seeds_of(seeds)]
+                lines.append([*said, *_compared(shared)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _compared(shared: Sequence[Sequence[Row]]) -> list[str]:
+    """A cell for each method, the best in bold; the last one knows the true labels."""
+    last = [_mean(rows, "mean_last10_test_accuracy") for rows in shared]
+    best = [_mean(rows, "best_test_accuracy") for rows in shared]
+    highest = max(last[:-1])
+    return [
+        f"**{ten:.1%}** ({top:.1%})" if ten == highest else f"{ten:.1%} ({top:.1%})"
+        for ten, top in zip(last, best, strict=True)
+    ]
+
+
+def _mean(rows: Sequence[Row], name: str) -> float:
+    found = [row.number(name) for row in rows]
+    return mean(each for each in found if each is not None)
+
+
+KINDS = {"rows": _of_rows, "sweep": _of_sweep, "study": _of_study, "headline": _headline}
 
 
 def _known(file: Path) -> list[Row]:
@@ -132,12 +172,14 @@ def _wrapped(text: str, indent: str = "") -> str:
 
 
 def main() -> None:
-    """Write the page, or check it."""
-    before = PAGE.read_text()
-    after = generated(before)
-    if "--check" in sys.argv[1:]:
-        raise SystemExit(0 if after == before else "docs/results.md is not what the files say")
-    PAGE.write_text(after)
+    """Write the pages, or check them."""
+    for page in PAGES:
+        before = page.read_text()
+        after = generated(before)
+        if "--check" not in sys.argv[1:]:
+            page.write_text(after)
+        elif after != before:
+            raise SystemExit(f"{page.relative_to(ROOT)} is not what the files say")
 
 
 if __name__ == "__main__":

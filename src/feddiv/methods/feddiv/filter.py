@@ -51,7 +51,9 @@ class FilterOptions(Options):
     # least sure of the others neither, until few of the rest are expected to be wrong. Reports and
     # audits flag below one half.
     drop_below: Annotated[float, Field(gt=0, lt=1)] | Literal["sure"] = "sure"
-    most_wrong: float = Field(0.02, ge=0, le=0.5)  # with drop_below=sure: how few, as a share
+    # With drop_below=sure: the share of a client's labels that train and are expected to be wrong,
+    # at most, unless more than `most_left_out` of those from one half on would be left out for it.
+    most_wrong: float = Field(0.02, ge=0, le=0.5)
     # With drop_below=sure: of a client's labels from one half on, at most this share is left out.
     most_left_out: float = Field(0.5, ge=0, le=1)
     # A client of which at most this share is dropped counts as clean and trains on everything.
