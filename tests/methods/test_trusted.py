@@ -85,14 +85,14 @@ def test_feddiv_neither_drops_nor_relabels_nor_samples_them_away(bench):
 
 def test_a_client_is_not_clean_because_its_worst_labels_were_corrected():
     # Two of ten labels are dropped; eight are vouched for. All that is left in question is wrong.
-    p_clean, logits = np.array([0.0, 0.0] + [1.0] * 8), np.zeros((10, 3))
-    labels, trusted = np.zeros(10, np.int64), np.arange(10) >= 2
+    labels, logits = np.zeros(10, np.int64), np.zeros((10, 3))
+    trains = trusted = np.arange(10) >= 2
     rules = {"clean_client_below": 0.3, "relabelling": RelabelOptions(enabled=False)}
-    assert not divide(p_clean, logits, labels, **rules).noisy_client
-    division = divide(p_clean, logits, labels, trusted=trusted, **rules)
+    assert not divide(trains, logits, labels, **rules).noisy_client
+    division = divide(trains, logits, labels, trusted=trusted, **rules)
     assert division.noise_level == 1.0
     assert division.candidates.tolist() == trusted.tolist()
-    everything = divide(p_clean, logits, labels, trusted=np.ones(10, bool), **rules)
+    everything = divide(trains, logits, labels, trusted=np.ones(10, bool), **rules)
     assert everything.noise_level == 0.0
 
 

@@ -195,7 +195,7 @@ def test_eta_in_warm_up_and_after(
 
 def test_what_clients_receive(bench: Any) -> None:
     plus, paper = bench.method(), bench.method(method__variant="paper")
-    everything = {"eta", "bias", "pardons", "by_trust"}
+    everything = {"eta", "bias", "pardons", "must_train", "by_trust"}
     assert told("train", plus, begun(plus)).payload.keys() == everything
     split = replace(begun(plus), iid=False)  # noisy clients may be the only ones to know a class
     assert told("train", plus, split).payload.keys() == everything - {"by_trust"}

@@ -138,10 +138,10 @@ def test_the_softmax_stays_at_home_where_nobody_needs_it(debias: str) -> None:
 
 def test_the_tally_at_first_and_its_change_later() -> None:
     labels, scores = np.array([0, 0, 2]), np.array([-3.0, 1.0, 5.0])
-    before = client(drop_below=0.5)
+    before = client()
     first = upload_tally(before, np.array([0.9, 0.5, 0.4]), scores, labels)
     assert first["tally"].tolist() == [[2, 0, 1], [2, 0, 0], [-2, 0, 5]]
-    after = client(before.memory, drop_below=0.5)
+    after = client(before.memory)
     later = upload_tally(after, np.array([0.9, 0.4, 0.6]), scores - 1, labels)
     assert later["tally"].tolist() == [[0, 0, 0], [-1, 0, 1], [-2, 0, -1]]
     assert after.memory.tally is not None
@@ -149,12 +149,19 @@ def test_the_tally_at_first_and_its_change_later() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"starved_below": 0.0}, {"scope": "local"}, {"scope": "perfect"}]
+    "options",
+    [{"starved_below": 0.0, "drop_below": 0.5}, {"scope": "local"}, {"scope": "perfect"}],
 )
-def test_no_tally_where_nobody_is_pardoned(options: dict) -> None:
+def test_no_tally_where_nobody_asks_for_it(options: dict) -> None:
     silent = client(**options)
     assert upload_tally(silent, np.ones(2), np.zeros(2), LABELS) == {}
     assert silent.memory == FilterMemory()
+
+
+def test_without_pardons_nobody_learns_the_scores() -> None:
+    asked = client(starved_below=0.0)
+    tally = upload_tally(asked, np.array([0.9, 0.4]), np.array([-3.0, 1.0]), LABELS)["tally"]
+    assert tally.tolist() == [[1, 1, 0], [1, 0, 0], [0, 0, 0]]
 
 
 def test_every_upload_moves_only_its_own_part_of_the_memory_on() -> None:
@@ -210,3 +217,22 @@ def test_perfect_scope_knows_the_truth_and_sends_nothing() -> None:
     assert perfect.memory == FilterMemory()
     with pytest.raises(ValueError, match="needs true labels"):
         perfect.p_clean(np.array([8.0, -8.0]), LABELS, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "share", "trains"),
+    [
+        ({}, 0.0, [True, False, False, False]),
+        ({}, 0.5, [True, True, False, False]),
+        ({}, 1.0, [True, True, True, False]),
+        ({}, None, [True, True, True, False]),  # nobody has reported yet: no class can be spared
+        ({"drop_below": 0.5}, 0.0, [True, True, True, False]),
+        ({"drop_below": 0.15}, 0.0, [True, True, True, True]),
+    ],
+)
+def test_labels_that_are_not_sure_train_where_they_have_to(
+    options: dict, share: float | None, trains: list[bool]
+) -> None:
+    p_clean, labels = np.array([1.0, 0.7, 0.5, 0.2]), np.array([0, 1, 1, 1])
+    received = {} if share is None else {"must_train": np.full(3, share)}
+    assert client(received=received, **options).trains(p_clean, labels).tolist() == trains

@@ -228,3 +228,13 @@ def test_release_tells_of_labels_as_given_and_as_it_has_corrected_them(tmp_path:
     plain = feddiv.run({}, settings, out=tmp_path / "b", workers=0)
     assert "corrected_labels" not in plain.summary
     assert not any(key.startswith("corrected") for key in plain.assessment)
+
+
+def test_a_small_federation_is_not_choosy() -> None:
+    sure, half, choosy = (
+        play(method__filter__drop_below=below, method__filter__enough=enough)
+        for below, enough in (("sure", 300), (0.5, 300), ("sure", 0))
+    )
+    assert same(sure.net, half.net)  # 120 images: no class can be spared
+    assert sure.rounds[-1]["test_accuracy"] == half.rounds[-1]["test_accuracy"]
+    assert not same(choosy.net, half.net)

@@ -23,7 +23,7 @@ GLOBAL = np.array(  # softmax of the received model
 
 def divided(p_clean: np.ndarray = P_CLEAN, below: float = 0.1, **relabelling: object) -> Division:
     return divide(
-        p_clean,
+        p_clean >= 0.5,
         np.log(GLOBAL) if len(p_clean) == 6 else np.zeros((len(p_clean), 3)),
         GIVEN if len(p_clean) == 6 else np.zeros(len(p_clean), int),
         clean_client_below=below,
@@ -43,10 +43,9 @@ def test_filter_and_relabel() -> None:
 
 def test_in_doubt_a_label_may_stay() -> None:
     division = divide(
-        P_CLEAN,
+        P_CLEAN >= 0.2,
         np.log(GLOBAL),
         GIVEN,
-        drop_below=0.2,
         clean_client_below=0.1,
         relabelling=RelabelOptions(confidence=0.6),
     )
@@ -57,7 +56,7 @@ def test_in_doubt_a_label_may_stay() -> None:
 
 def test_pardoned_labels_train_but_do_not_make_a_clean_client() -> None:
     division = divide(
-        P_CLEAN,
+        P_CLEAN >= 0.5,
         np.log(GLOBAL),
         GIVEN,
         pardoned=np.array([True, False, True, True, True, False]),

@@ -67,7 +67,7 @@ def test_where_nothing_is_kept_every_class_with_labels_is_pardoned() -> None:
 
 
 def test_two_clients_rescue_a_class_and_the_pardon_ends_when_it_is_learnt() -> None:
-    options = FilterOptions(prior="shared", debias="none", drop_below=0.5)
+    options = FilterOptions(prior="shared", debias="none")
     mixture = np.array([-4.0, 4.0, 4.0, 4.0, 0.5, 0.5])  # clean iff the score is at most 0
     ledger, memories = Ledger.empty(2, 2).opened(options), [FilterMemory(), FilterMemory()]
 

@@ -43,28 +43,26 @@ class Division:
 
 
 def divide(
-    p_clean: Array,
+    trains: Mask,
     logits: Array,
     labels: Labels,
     *,
     pardoned: Mask | None = None,
     trusted: Mask | None = None,
-    drop_below: float = 0.5,
     clean_client_below: float,
     relabelling: RelabelOptions,
 ) -> Division:
-    """Split by p(clean) >= `drop_below`; on a noisy client relabel what the model is sure of.
+    """Split by what `trains` with its label; on a noisy client relabel what the model is sure of.
 
     (Eq. 7 and 8.) Labels that are `pardoned` train as clean ones, but do not make the client
     a clean one. Labels that an expert vouches for (`trusted`) are clean, and say nothing of the
     others: a client does not become a clean one because its worst labels were corrected.
     """
-    clean = p_clean >= drop_below
-    asked = ~clean if trusted is None else ~clean[~trusted]
+    asked = ~trains if trusted is None else ~trains[~trusted]
     noise_level = float(asked.mean()) if len(asked) else 0.0
     noisy_client = noise_level > clean_client_below
-    spared = np.zeros_like(clean) if pardoned is None else pardoned & ~clean
-    clean = clean | spared
+    spared = np.zeros_like(trains) if pardoned is None else pardoned & ~trains
+    clean = trains | spared
     relabelled = np.zeros_like(clean)
     if noisy_client and relabelling.enabled:
         relabelled = relabel(np.exp(log_softmax(logits)), ~clean, relabelling.confidence)

@@ -45,6 +45,8 @@ def downloads(options: FedDivOptions, kind: str, *, by_trust: bool) -> tuple[str
         entries.append("by_trust")
     if kind == "train" and filtering.starved_below > 0:
         entries.append("pardons")
+    if kind == "train" and filtering.choosy and filtering.scope == "federated":
+        entries.append("must_train")
     return tuple(entries)
 
 
@@ -60,7 +62,7 @@ def uploads(options: FedDivOptions, kind: str, *, by_trust: bool) -> tuple[str, 
             entries.append("softmax")
         if federated and filtering.calibrated:
             entries.append("likelihood")
-    if kind == "train" and federated and filtering.starved_below > 0:
+    if kind == "train" and federated and filtering.tallied:
         entries.append("tally")
     if kind in ("filter", "train") and federated:
         entries.append("mixture" if filtering.aggregate == "mean" else "histogram")
@@ -206,13 +208,13 @@ def nearest_counts(total: Array, samples: int) -> Array:
 
 
 def no_tally(total: Array, samples: int) -> str:
-    """Why this is no tally: labels given, labels kept, and their summed scores, by class."""
+    """Why this is no tally: labels given, those that look right, and summed scores, by class."""
     given, kept, scores = total
     if why := no_counts(given, samples):
         return why
     slack = _slack(samples)
     if (kept < -slack).any() or (kept > given + slack).any():
-        return "more labels kept than given"
+        return "more labels that look right than there are"
     if (np.abs(scores) > LOG_ODDS_CLIP * given + slack).any():
         return "scores that no labels have"
     return ""

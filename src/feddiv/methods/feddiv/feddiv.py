@@ -53,6 +53,7 @@ from feddiv.methods.feddiv.filter_client import ClientFilter, FilterMemory
 from feddiv.methods.feddiv.filter_server import Ledger
 from feddiv.methods.feddiv.sampler import Reselection, debiased_labels, update_bias
 from feddiv.methods.feddiv.starvation import pardons
+from feddiv.methods.feddiv.sure_labels import must_train
 from feddiv.methods.hand_over import hand_over_order, hand_over_stage, hand_over_trail
 
 LEAST_TRUST = 1e-3  # samples: a round of clients without a trusted label still has a mean
@@ -168,6 +169,7 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
             "temperature": None if state.mixture is None else np.array(ledger.temperature),
             "by_trust": np.array(1.0),
             "pardons": pardons(ledger.tally, self.options.filter.starved_below),
+            "must_train": must_train(ledger.tally, self.options.filter.enough),
         }
         names = downloads(self.options, kind, by_trust=by_trust)
         payload = {name: value for name in names if (value := values[name]) is not None}
@@ -252,12 +254,11 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         sharpened = noise_filter.sharpened(logits, labels)
         p_clean = samples.believed(noise_filter.p_clean(scores, labels, _truth(client), sharpened))
         division = divide(
-            p_clean,
+            noise_filter.trains(p_clean, labels),
             logits,
             labels,
             pardoned=noise_filter.pardoned(scores, labels),
             trusted=None if samples.trusted is None else samples.trusted.numpy(),
-            drop_below=options.filter.trains_from(p_clean),
             clean_client_below=options.filter.clean_client_below,
             relabelling=options.relabel,
         )

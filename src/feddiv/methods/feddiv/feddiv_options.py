@@ -42,6 +42,7 @@ class FedDivOptions(MethodOptions):
             ("weigh_by_trust", "iid", "never"),
             ("filter.second_opinion", "calibrated", True),
             ("filter.starved_below", 0.1, 0.0),
+            ("filter.drop_below", "sure", 0.5),
             ("filter.count_equal", False, True),
         ),
     }

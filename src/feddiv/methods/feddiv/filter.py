@@ -1,6 +1,5 @@
 """The federated noise filter: what a clean and a wrong label look like, learnt by all clients."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, Self
@@ -47,15 +46,14 @@ class FilterOptions(Options):
     # Least deviation of a component that is fitted to a histogram, as a share of its range. Scores
     # of a strong model pile up at the ends, where a narrow component would see nothing else.
     least_deviation: float = Field(0.01, gt=0, le=1)
-    # Labels with a smaller p(clean) do not train. With `sure`, those below one half do not, and the
-    # least sure of the others neither, until few of the rest are expected to be wrong. Reports and
-    # audits flag below one half.
+    # Labels with a smaller p(clean) look wrong and do not train. With `sure` that is one half, and
+    # the least sure of the others do not train either.
     drop_below: Annotated[float, Field(gt=0, lt=1)] | Literal["sure"] = "sure"
-    # With drop_below=sure: the share of a client's labels that train and are expected to be wrong,
-    # at most, unless more than `most_left_out` of those from one half on would be left out for it.
+    # With drop_below=sure: labels train, the surest first, as long as at most this share of a
+    # client's is expected to be wrong.
     most_wrong: float = Field(0.02, ge=0, le=0.5)
-    # With drop_below=sure: of a client's labels from one half on, at most this share is left out.
-    most_left_out: float = Field(0.5, ge=0, le=1)
+    # With drop_below=sure: so many labels of a class train over all clients, however unsure.
+    enough: int = Field(300, ge=0, le=1_000_000_000)
     # A client of which at most this share is dropped counts as clean and trains on everything.
     clean_client_below: float = Field(0.1, ge=0, le=1)
     # By the model's own odds, or by its odds at a temperature that all clients find together.
@@ -100,15 +98,20 @@ class FilterOptions(Options):
                     )
         return self
 
-    def trains_from(self, p_clean: Array) -> float:
-        """The p(clean) from which on labels of a client train, by those of all its labels [n]."""
-        if self.drop_below != "sure":
-            return self.drop_below
-        falling = np.sort(p_clean[p_clean >= 0.5])[::-1]
-        expected_wrong = np.cumsum(1 - falling) / np.arange(1, len(falling) + 1)
-        sure = int((expected_wrong <= self.most_wrong).sum())
-        kept = max(sure, math.ceil((1 - self.most_left_out) * len(falling)))
-        return float(falling[kept - 1]) if kept else 1.0
+    @property
+    def choosy(self) -> bool:
+        """Whether labels that look right may be left out because they are not sure."""
+        return self.drop_below == "sure"
+
+    @property
+    def right_from(self) -> float:
+        """The p(clean) from which on a label looks right."""
+        return 0.5 if self.drop_below == "sure" else self.drop_below
+
+    @property
+    def tallied(self) -> bool:
+        """Whether the server has to know how many labels of each class there are and look right."""
+        return self.choosy or self.starved_below > 0
 
     @property
     def calibrated(self) -> bool:

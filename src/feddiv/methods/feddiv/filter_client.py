@@ -4,15 +4,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from feddiv.core.arrays import Array, Labels
+from feddiv.core.arrays import Array, Labels, Mask
 from feddiv.learning.gaussian_mixture import Mixture
 from feddiv.learning.score import debias, label_scores, log_softmax
 from feddiv.methods.contract import Assessment, Payload
 from feddiv.methods.feddiv.filter import FilterOptions, NoiseFilter
 from feddiv.methods.feddiv.second_opinion import log_likelihoods, p_right
 from feddiv.methods.feddiv.starvation import class_tally
+from feddiv.methods.feddiv.sure_labels import surest
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class FilterMemory:
 
     summary: Array | None = None  # histogram or mixture of its scores
     softmax: Array | None = None  # summed over its samples
-    tally: Array | None = None  # per class: labels, labels kept, summed score
+    tally: Array | None = None  # per class: labels, those that look right, summed scores
     likelihood: Array | None = None  # of the given labels, at each temperature
 
 
@@ -31,7 +31,8 @@ class ClientFilter:
     `keep` and `upload` replace `memory`.
 
     `received` may hold `mixture`, the six numbers of W^(t), `bias`, p-bar, `pardons`, the scores up
-    to which labels of starved classes are kept, and `temperature`, by which a model is calibrated.
+    to which labels of starved classes are kept, `must_train`, the share of each class that trains
+    however unsure, and `temperature`, by which a model is calibrated.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class ClientFilter:
         self.options, self.classes, self.memory = options, classes, memory
         self._summary_before, self.fitted = memory.summary, False
         self.bias, self.pardons = received.get("bias"), received.get("pardons")
+        self.must_train = received.get("must_train")
         self.temperature = float(received.get("temperature", 1.0))
         shared = received.get("mixture")
         self.filter = NoiseFilter(
@@ -108,7 +110,13 @@ class ClientFilter:
             raise ValueError("filter.scope=perfect needs true labels, and this data has none")
         return np.asarray(labels == truth, np.float64)
 
-    def pardoned(self, scores: Array, labels: Labels) -> npt.NDArray[np.bool_]:
+    def trains(self, p_clean: Array, labels: Labels) -> Mask:
+        """Which labels [n] train: those that look right, or the surest of them."""
+        if not self.options.choosy or self.must_train is None:
+            return np.asarray(p_clean >= self.options.right_from)
+        return surest(p_clean, labels, self.options.most_wrong, self.must_train)
+
+    def pardoned(self, scores: Array, labels: Labels) -> Mask:
         """Labels of starved classes that get the benefit of the doubt in training."""
         if self.pardons is None:
             return np.zeros(len(labels), np.bool_)
@@ -146,8 +154,9 @@ class ClientFilter:
         if "likelihood" in names:
             totals["likelihood"] = self._likelihood(logits, labels)
         if "tally" in names and scores is not None and p_clean is not None:
-            kept = p_clean >= self.options.trains_from(p_clean)
-            totals["tally"] = class_tally(labels, scores, kept, self.classes)
+            right = p_clean >= self.options.right_from
+            summed = scores if self.options.starved_below > 0 else np.zeros_like(scores)
+            totals["tally"] = class_tally(labels, summed, right, self.classes)
         payload = {name: _change(now, getattr(self.memory, name)) for name, now in totals.items()}
         if totals:
             self.memory = replace(self.memory, **totals)

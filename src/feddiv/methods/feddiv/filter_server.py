@@ -18,7 +18,7 @@ class Ledger:
     softmax: Array  # [C], summed over samples
     mixtures: Array  # [K, 6]
     sizes: Array  # [K], n_k of the clients with a mixture
-    tally: Array  # [3, C], labels given and kept and their summed scores
+    tally: Array  # [3, C], labels given, those that look right, and their summed scores
     # Log-likelihood of all given labels at each temperature.
     likelihood: Array = field(default_factory=lambda: np.zeros(len(TEMPERATURES)))
 

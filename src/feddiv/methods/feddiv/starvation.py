@@ -10,17 +10,16 @@ by itself and the pardon ends.
 """
 
 import numpy as np
-import numpy.typing as npt
 
-from feddiv.core.arrays import Array, Labels
+from feddiv.core.arrays import Array, Labels, Mask
 
 
-def class_tally(labels: Labels, scores: Array, kept: npt.NDArray[np.bool_], classes: int) -> Array:
-    """Per class [3, C]: how many labels there are, how many are kept, their summed score."""
+def class_tally(labels: Labels, scores: Array, right: Mask, classes: int) -> Array:
+    """Per class [3, C]: how many labels there are, how many look right, their summed score."""
     return np.stack(
         [
             np.bincount(labels, minlength=classes).astype(np.float64),
-            np.bincount(labels, weights=kept, minlength=classes),
+            np.bincount(labels, weights=right, minlength=classes),
             np.bincount(labels, weights=scores, minlength=classes),
         ]
     )
