@@ -330,6 +330,16 @@ def test_values_out_of_range_name_key_and_value(override: str) -> None:
             "method.filter.second_opinion='maybe': Input should be a valid boolean, or: Input "
             "should be 'calibrated'",
         ),
+        (
+            "method.filter.drop_below=[0.5]",
+            "method.filter.drop_below=[0.5]: Input should be a valid number, or: Input should be "
+            "'sure'",
+        ),
+        (
+            "method.filter.second_opinion={maybe=1}",
+            "method.filter.second_opinion: Input should be a valid boolean, or: Input should be "
+            "'calibrated'",
+        ),
     ],
 )
 def test_an_option_of_two_kinds_says_what_each_allows(override: str, said: str) -> None:

@@ -158,6 +158,9 @@ def test_some_cells_alone_in_the_order_of_the_table() -> None:
         only_cells(table, ["cifar10-noniid-0.3-1"])
     with pytest.raises(UserError, match="--cells names none"):
         only_cells(table, [])
+    lost = only_cells(study_of("table4"), ["clothing1m"])  # the other cell can be shown
+    with pytest.raises(UserError, match="clothing1m of table4 cannot be shown at --scale tiny: "):
+        sweep_for(lost, scale_of("tiny"))
 
 
 def test_the_cost_of_the_paper_is_counted() -> None:

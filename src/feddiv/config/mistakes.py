@@ -15,7 +15,7 @@ Location = tuple[int | str, ...]
 
 def one_line(error: ValidationError, tree: Mapping[str, Any], root: type[BaseModel]) -> str:
     """The first of the problems that pydantic found in `tree`, read as a `root`."""
-    problems = [(_place(each["loc"], tree), each) for each in error.errors()]
+    problems = [(_place(each["loc"], each["type"], tree), each) for each in error.errors()]
     place, first = problems[0]
     key, more = _dotted(place), len({each for each, _ in problems}) - 1
     if first["type"] == "extra_forbidden":
@@ -31,7 +31,7 @@ def one_line(error: ValidationError, tree: Mapping[str, Any], root: type[BaseMod
     return text + (f" (and {more} more)" if more else "")
 
 
-def _place(location: Location, tree: Mapping[str, Any]) -> Location:
+def _place(location: Location, problem: str, tree: Mapping[str, Any]) -> Location:
     """The key of a problem, without the kind of value that pydantic tried to read it as."""
     value: Any = tree
     for depth, part in enumerate(location):
@@ -40,7 +40,10 @@ def _place(location: Location, tree: Mapping[str, Any]) -> Location:
         try:
             value = value[part]  # type: ignore[index]
         except (KeyError, IndexError, TypeError):
-            return location  # what is missing, or a kind of table
+            # The last part is a key that is missing, or the kind that a table or list is not; parts
+            # before it are kinds of tables.
+            last = depth == len(location) - 1
+            return location[:depth] if last and problem != "missing" else location
     return location
 
 

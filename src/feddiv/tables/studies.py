@@ -164,7 +164,9 @@ def sweep_for(
     shown = [cell for cell in study.cells if cell in scale.settings]
     if not shown:
         reasons = "; ".join(dict.fromkeys(scale.missing[cell] for cell in study.cells))
-        raise UserError(f"{study.name} cannot be shown at --scale {scale.name}: {reasons}")
+        whole = study.cells == study_of(study.name).cells
+        what = study.name if whole else f"{', '.join(study.cells)} of {study.name}"
+        raise UserError(f"{what} cannot be shown at --scale {scale.name}: {reasons}")
     tree = {
         "settings": {_name(scale, cell): _setting(scale, cell) for cell in shown},
         "methods": chosen_methods(study, methods),

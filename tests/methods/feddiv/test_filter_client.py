@@ -236,3 +236,12 @@ def test_labels_that_are_not_sure_train_where_they_have_to(
     p_clean, labels = np.array([1.0, 0.7, 0.5, 0.2]), np.array([0, 1, 1, 1])
     received = {} if share is None else {"must_train": np.full(3, share)}
     assert client(received=received, **options).trains(p_clean, labels).tolist() == trains
+
+
+@pytest.mark.parametrize(
+    ("share", "trains"), [(np.nan, 3), (np.inf, 3), (7.0, 3), (-0.5, 1), (-np.inf, 1)]
+)
+def test_a_share_that_is_none_is_taken_for_the_nearest(share: float, trains: int) -> None:
+    p_clean, labels = np.array([1.0, 0.7, 0.5, 0.2]), np.array([0, 1, 1, 1])
+    odd = client(received={"must_train": np.full(3, share)})
+    assert odd.trains(p_clean, labels).sum() == trains

@@ -47,6 +47,20 @@ def test_classes_do_not_pay_for_each_other() -> None:
     assert chosen.tolist() == [True, True, False, True, False]
 
 
+@pytest.mark.parametrize(("p_clean", "most_wrong"), [(0.95, 0.05), (0.9, 0.1), (0.98, 0.02)])
+def test_labels_that_are_equal_train_together(p_clean: float, most_wrong: float) -> None:
+    same, labels = np.full(100, p_clean), np.zeros(100, np.int64)
+    assert surest(same, labels, most_wrong, NOBODY).all()
+    assert not surest(same, labels, most_wrong - 1e-3, NOBODY).any()
+
+
+def test_labels_that_an_expert_vouches_for_make_no_others_sure() -> None:
+    p_clean, trusted = np.array([1.0] * 20 + [0.96] * 20 + [0.2]), np.arange(41) < 20
+    labels = np.zeros(41, np.int64)
+    assert surest(p_clean, labels, 0.02, NOBODY).sum() == 40
+    assert surest(p_clean, labels, 0.02, NOBODY, trusted).tolist() == trusted.tolist()
+
+
 @given(
     st.lists(st.tuples(st.floats(0, 1), st.integers(0, 1)), max_size=40),
     st.floats(0, 0.5),

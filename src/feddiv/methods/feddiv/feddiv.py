@@ -253,12 +253,13 @@ class FedDiv(Method[FedDivState, FedDivMemory]):
         scores = noise_filter.scores(logits, labels)
         sharpened = noise_filter.sharpened(logits, labels)
         p_clean = samples.believed(noise_filter.p_clean(scores, labels, _truth(client), sharpened))
+        trusted = None if samples.trusted is None else samples.trusted.numpy()
         division = divide(
-            noise_filter.trains(p_clean, labels),
+            noise_filter.trains(p_clean, labels, trusted),
             logits,
             labels,
             pardoned=noise_filter.pardoned(scores, labels),
-            trusted=None if samples.trusted is None else samples.trusted.numpy(),
+            trusted=trusted,
             clean_client_below=options.filter.clean_client_below,
             relabelling=options.relabel,
         )

@@ -47,7 +47,7 @@ class FilterOptions(Options):
     # of a strong model pile up at the ends, where a narrow component would see nothing else.
     least_deviation: float = Field(0.01, gt=0, le=1)
     # Labels with a smaller p(clean) look wrong and do not train. With `sure` that is one half, and
-    # the least sure of the others do not train either.
+    # with scope=federated the least sure of the others do not train either.
     drop_below: Annotated[float, Field(gt=0, lt=1)] | Literal["sure"] = "sure"
     # With drop_below=sure: labels train, the surest first, as long as at most this share of a
     # client's is expected to be wrong.

@@ -110,11 +110,12 @@ class ClientFilter:
             raise ValueError("filter.scope=perfect needs true labels, and this data has none")
         return np.asarray(labels == truth, np.float64)
 
-    def trains(self, p_clean: Array, labels: Labels) -> Mask:
+    def trains(self, p_clean: Array, labels: Labels, trusted: Mask | None = None) -> Mask:
         """Which labels [n] train: those that look right, or the surest of them."""
         if not self.options.choosy or self.must_train is None:
             return np.asarray(p_clean >= self.options.right_from)
-        return surest(p_clean, labels, self.options.most_wrong, self.must_train)
+        least = np.clip(np.nan_to_num(self.must_train, nan=1.0), 0.0, 1.0)
+        return surest(p_clean, labels, self.options.most_wrong, least, trusted)
 
     def pardoned(self, scores: Array, labels: Labels) -> Mask:
         """Labels of starved classes that get the benefit of the doubt in training."""

@@ -3,10 +3,10 @@
 A class that the model has not learnt yet looks like noise: all its labels, right and wrong, get
 high scores, the filter drops them all, nobody trains on the class, and it is never learnt. Where
 a class is held by few clients, this costs it for good. So clients report, class by class, how
-many labels they hold and keep; a class of which far fewer are kept than of the others is starved,
-and of a starved class the better-looking half is kept: the labels whose score is at most the
-class's mean over all clients. Once the model has learnt the class, the filter keeps enough of it
-by itself and the pardon ends.
+many labels they hold and how many look right; a class of which far fewer do than of the others is
+starved, and of a starved class the better-looking half is kept: the labels whose score is at most
+the class's mean over all clients. Once the model has learnt the class, the filter keeps enough of
+it by itself and the pardon ends.
 """
 
 import numpy as np
