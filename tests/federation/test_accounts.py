@@ -69,11 +69,13 @@ def test_whatever_is_sent_a_sum_over_clients_is_one_of_their_samples(
     assert all(row.sum() == 0 or abs(row.sum() - 10) < 1e-4 for row in rows)
 
 
-def test_a_tally_has_no_more_kept_than_given_and_scores_that_labels_can_have() -> None:
+def test_a_tally_has_no_more_that_look_right_than_given_and_scores_that_labels_can_have() -> None:
     fine = np.array([[4.0, 6.0], [0.0, 6.0], [-32.0, 48.0]])
     assert no_tally(fine, 10) == ""
     assert no_tally(fine, 11) == "counts of 10 samples at a client of 11"
-    assert no_tally(fine + np.array([[0, 0], [5, 0], [0, 0]]), 10) == "more labels kept than given"
+    assert no_tally(fine + np.array([[0, 0], [5, 0], [0, 0]]), 10) == (
+        "more labels that look right than there are"
+    )
     assert no_tally(fine + np.array([[0, 0], [0, 0], [-1, 0]]), 10) == "scores that no labels have"
 
 

@@ -224,7 +224,7 @@ def with_trust(message: Message) -> None:
     ("filter", "old", "new"),
     [
         # Under the same masks the difference of two answers is one client's doubted labels.
-        ("sum_only", "drop_below = 0.", "drop_below = 0.0"),
+        ("sum_only", 'drop_below = "sure"', "drop_below = 0.5"),
         # The same noise at two scales: two equations for the total and the noise.
         ("dp", "epsilon = 8.0", "epsilon = 4.0"),
     ],

@@ -138,7 +138,7 @@ def test_a_client_moves_a_noisy_sum_no_further_than_noise_may() -> None:
 # FedDiv's totals
 
 FACTS = Facts(tuple("abcdefghij"), (8,), {0: 100, 1: 150}, True)
-DP = FilterOptions(second_opinion=True, starved_below=0.0, count_equal=True)
+DP = FilterOptions(second_opinion=True, starved_below=0.0, drop_below=0.5, count_equal=True)
 
 
 def test_plan_of_feddiv_counts_every_release() -> None:

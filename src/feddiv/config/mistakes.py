@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from feddiv.config.section_classes import NAMED, section_class
 from feddiv.core.did_you_mean import nearest
@@ -15,7 +16,7 @@ Location = tuple[int | str, ...]
 
 def one_line(error: ValidationError, tree: Mapping[str, Any], root: type[BaseModel]) -> str:
     """The first of the problems that pydantic found in `tree`, read as a `root`."""
-    problems = [(_place(each["loc"], each["type"], tree), each) for each in error.errors()]
+    problems = [(_place(each, tree), each) for each in error.errors()]
     place, first = problems[0]
     key, more = _dotted(place), len({each for each, _ in problems}) - 1
     if first["type"] == "extra_forbidden":
@@ -31,19 +32,19 @@ def one_line(error: ValidationError, tree: Mapping[str, Any], root: type[BaseMod
     return text + (f" (and {more} more)" if more else "")
 
 
-def _place(location: Location, problem: str, tree: Mapping[str, Any]) -> Location:
+def _place(problem: ErrorDetails, tree: Mapping[str, Any]) -> Location:
     """The key of a problem, without the kind of value that pydantic tried to read it as."""
     value: Any = tree
+    location = problem["loc"]
     for depth, part in enumerate(location):
         if not isinstance(value, Mapping | list | tuple):
             return location[:depth]
         try:
             value = value[part]  # type: ignore[index]
         except (KeyError, IndexError, TypeError):
-            # The last part is a key that is missing, or the kind that a table or list is not; parts
-            # before it are kinds of tables.
-            last = depth == len(location) - 1
-            return location[:depth] if last and problem != "missing" else location
+            # A kind that this table or list is not; else a key that it has not, or a kind of table.
+            kind = problem["input"] is value and problem["type"] != "missing"
+            return location[:depth] if kind else location
     return location
 
 
