@@ -209,11 +209,11 @@ def nearest_counts(total: Array, samples: int) -> Array:
 
 def no_tally(total: Array, samples: int) -> str:
     """Why this is no tally: labels given, those that look right, and summed scores, by class."""
-    given, kept, scores = total
+    given, right, scores = total
     if why := no_counts(given, samples):
         return why
     slack = _slack(samples)
-    if (kept < -slack).any() or (kept > given + slack).any():
+    if (right < -slack).any() or (right > given + slack).any():
         return "more labels that look right than there are"
     if (np.abs(scores) > LOG_ODDS_CLIP * given + slack).any():
         return "scores that no labels have"
